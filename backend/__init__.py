@@ -1,0 +1,1 @@
+"""What Headwater computes and keeps. Nothing in here knows the pages."""

@@ -1,0 +1,31 @@
+"""Errors a person reads. Each message says what was expected, what came and what to do."""
+
+from __future__ import annotations
+
+
+class HeadwaterError(Exception):
+    """Base of all errors whose text is meant for the person at the screen."""
+
+
+class Refused(HeadwaterError):
+    """The work was not started: model, prompt or options cannot be handled, and the text says why."""
+
+
+class Cancelled(HeadwaterError):
+    """The person stopped the work; nothing was stored."""
+
+
+class NotFound(HeadwaterError):
+    """There is no analysis, study, layer or head of that name."""
+
+
+class NoExactMap(HeadwaterError):
+    """Queries and keys of this head were not kept, so exact weights cannot be computed."""
+
+
+class Damaged(HeadwaterError):
+    """A stored file or a part of it does not have the content it was written with."""
+
+
+class NewerFile(HeadwaterError):
+    """The file was written by a newer Headwater than the one that reads it."""

@@ -1,0 +1,49 @@
+"""Settings: one table, read from the environment. The docs are generated from the same table."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from backend.errors import HeadwaterError
+
+PROJECT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One environment variable."""
+
+    name: str
+    default: str
+    help: str
+
+    def text(self) -> str:
+        return os.environ.get(self.name, "").strip() or self.default
+
+    def integer(self) -> int:
+        text = self.text()
+        try:
+            return int(text)
+        except ValueError:
+            raise HeadwaterError(f"{self.name}: expected a whole number, got {text!r}. Correct or unset it.") from None
+
+
+DATA = Setting("HEADWATER_DATA", str(PROJECT / "cache_db"), "Folder of the analyses and converted models.")
+MODELS = Setting("HEADWATER_MODELS", "2", "How many models stay in memory at once.")
+MAX_TOKENS = Setting("HEADWATER_MAX_TOKENS", "32768", "Longest prompt that the app accepts, in tokens.")
+DISK_RESERVE_MB = Setting("HEADWATER_DISK_RESERVE_MB", "512", "Disk space a run must leave free.")
+OFFLINE = Setting("HEADWATER_OFFLINE", "0", "1 = never ask the Hugging Face hub, also where a person types an id.")
+
+SETTINGS = (DATA, MODELS, MAX_TOKENS, DISK_RESERVE_MB, OFFLINE)
+
+
+def data_folder() -> Path:
+    """Where analyses and converted models live."""
+    return Path(DATA.text()).expanduser().resolve()
+
+
+def bundled_folder() -> Path:
+    """The analyses that ship with the project."""
+    return PROJECT / "cache_db" / "bundled"
