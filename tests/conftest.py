@@ -28,3 +28,13 @@ def data_folder(tmp_path_factory, monkeypatch) -> Path:
     folder = tmp_path_factory.mktemp("data")
     monkeypatch.setenv("HEADWATER_DATA", str(folder))
     return folder
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """In CI a skipped browser test is a failed one: a page nobody opened is not a page that works."""
+    report = yield
+    if os.environ.get("CI") and item.get_closest_marker("browser") and report.skipped:
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid} was skipped in CI: browser tests must run there"
+    return report
