@@ -8,7 +8,11 @@ Conventions that hold for every measure:
   nothing to the measures per key, distance or block.
 * A row that sees no key has NaN measures, visible_keys 0 and output 0. A row whose target does not exist or is not
   visible (previous token, first token, duplicate, induction) has NaN there.
-* With left padding the first real key plays the part of key 0.
+* The lse of a row that sees no key is -inf (with a learned sink: the sink). A padded row keeps the output and lse that
+  the rule gives it (kernels/score.py); it is left out of the measures only.
+* With left padding the first real key plays the part of key 0. A key follows another only where both are real.
+* Sums and counts over an empty set are 0 (received_sum, distance_sum, group_mass); means and maxima over one are NaN.
+  The keys missing in a row with fewer than `top` visible ones are -1 with weight NaN.
 * Where a head has a learned sink the weights are not renormalised; entropy and sum_square count the sink as one more
   outcome, coverage is of the visible mass divided by 1 - learned_sink_mass.
 """
@@ -24,6 +28,16 @@ SHARES = (0.5, 0.8, 0.9, 0.95, 0.99)  # the coverage shares, in the order of the
 COVERAGE_SLACK = 1e-6  # k@c = min{k: c(k) >= c - slack}
 LAST_SAMPLED_ROWS = 16  # sampled rows always hold the last ones
 NEGLIGIBLE = 0.01  # a weight under NEGLIGIBLE / visible_keys is negligible
+
+
+@dataclass(frozen=True, eq=False)
+class Attended:
+    """What one call of attention gave: its output and what was measured on the way."""
+
+    output: Tensor  # [B, H, Nq, Dv] in the query's dtype; 0 where a row sees no key
+    lse: Tensor  # [B, H, Nq] float32 (reference: float64), learned sink included
+    measures: dict[str, Tensor]  # by the names below; only what was asked for
+    impl: str  # "reference", "tiled", "triton"
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +64,8 @@ class MeasureRequest:
 
 NOTHING = MeasureRequest(rows=False, keys=False, distances=False, pooled=None, sampled=0)
 
-# name -> (axes, unit, meaning). Counts and indices are int64, everything else float32 (reference: float64).
+# name -> (unit, meaning). Row measures are [B, H, Nq], those per key [B, H, Nk], per distance [B, H, Dist].
+# Counts and indices are int64, everything else float32 (reference: float64).
 ROW_MEASURES = {
     "entropy": ("nats", "-sum_j A_ij ln A_ij, the learned sink one more outcome"),
     "max_weight": ("weight", "largest visible weight"),
@@ -64,7 +79,7 @@ ROW_MEASURES = {
     "visible_keys": ("keys", "number of keys the row may see"),
     "negligible": ("keys", "visible weights under 0.01 / visible_keys"),
 }
-TOKEN_MEASURES = {  # only with MeasureRequest.tokens
+TOKEN_MEASURES = {  # with MeasureRequest.tokens, whatever `rows` says
     "duplicate_mass": ("weight", "sum over visible j < p_i with the row's own token; NaN where there is none"),
     "induction_mass": ("weight", "sum over visible j <= p_i that follow an equal token; NaN where there is none"),
 }
@@ -77,6 +92,26 @@ KEY_MEASURES = {
 DISTANCE_MEASURES = {  # Dist = Nk for causal, index p_i - j; else Nq + Nk - 1, index (i - j) + Nk - 1
     "distance_sum": ("weight", "sum of weights at that distance"),
     "distance_rows": ("rows", "number of visible cells at that distance"),
+}
+POOLED_MEASURES = {  # [B, H, Pq, Pk]: blocks of pool_edges(Nq, pooled) x pool_edges(Nk, pooled)
+    "pooled_mean": ("weight", "mean over the visible cells of the block; NaN where it has none"),
+    "pooled_max": ("weight", "largest weight of the block; NaN where no cell is visible"),
+}
+SAMPLED_MEASURES = {  # S = min(sampled, Nq)
+    "sampled_rows": ("row", "[S] the rows, ascending"),
+    "coverage": ("keys", "[B, H, S, 5] fewest keys that hold a share of the visible mass; 0 where no key is visible"),
+}
+TOP_MEASURES = {  # [B, H, Nq, top], strongest first, the lowest key of equals first
+    "top_keys": ("key", "strongest visible keys; -1 past the last"),
+    "top_weights": ("weight", "their weights; NaN past the last"),
+}
+SCORE_MEASURES = {  # of the scores after temperature, over the visible keys, every key alike
+    "score_mean": ("score", "[B, H, Nq] mean"),
+    "score_variance": ("score^2", "[B, H, Nq] population variance"),
+    "distance_score": ("score", "[B, H, Dist] mean over the visible cells at that distance; NaN where there is none"),
+}
+GROUP_MEASURES = {
+    "group_mass": ("weight", "[B, H, Nq, G] mass on the visible keys of each group, G = largest group + 1")
 }
 COUNTS = frozenset(
     {"max_key", "visible_keys", "negligible", "visible_rows", "distance_rows", "sampled_rows", "coverage", "top_keys"}

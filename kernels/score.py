@@ -20,8 +20,13 @@ class ScoreSpec:
     s = q.k * scale; softcap: s = c * tanh(s / c); s += biases; s /= temperature; hidden cells -> -inf; softmax over
     keys, with exp(sink) added to the denominator of heads that have a learned sink.
 
-    A bias of -inf hides its cell: it is invisible, not a weight of zero. With left padding the first real key of a
-    sample plays the part of key 0 for `keep_first`.
+    A bias of -inf hides its cell: it is invisible, not a weight of zero. `window`, `around` and `chunk` narrow what a
+    row sees (all that are given hold at once); `keep_first` opens the first keys again, within causality. With left
+    padding the first real key of a sample plays the part of key 0: `keep_first` and `chunk` count from it. The learned
+    sink is a logit of its own: neither scale, softcap, biases nor temperature touch it.
+
+    A padded row (see `real_rows`) still gets the output and the lse that the rule gives it, so that a model computes
+    what it computes without us, but it is in no measure and no window of a map.
     """
 
     scale: float
@@ -40,6 +45,7 @@ class ScoreSpec:
     key_padding: Tensor | None = None  # bool [B, Nk], True = real token
     mask: Tensor | None = None  # bool [B or 1, H or 1, Nq, Nk], True = visible, last resort: it is N x N
     sink: Tensor | None = None  # [H] learned sink logits (GPT-OSS)
+    row_padding: Tensor | None = None  # bool [B, Nq], True = real row; None = read from key_padding, see real_rows
 
     def __post_init__(self) -> None:
         if not (self.scale == self.scale and abs(self.scale) != float("inf")):
@@ -83,8 +89,11 @@ def real_rows(score: ScoreSpec, batch: int, n_query: int, n_key: int, device: to
     """Which query rows are tokens and not padding: bool [B, Nq].
 
     Padding is known per key. It says something of the rows where rows are keys too: causal attention, or as many rows
-    as keys. Elsewhere (cross-attention) every row is real.
+    as keys. Elsewhere (cross-attention) every row is real. Where that guess is wrong, say it with `row_padding`:
+    cross-attention that happens to have as many rows as keys.
     """
+    if score.row_padding is not None:
+        return score.row_padding.to(device).expand(batch, n_query)
     if score.key_padding is None or (not score.causal and n_query != n_key):
         return torch.ones(batch, n_query, dtype=torch.bool, device=device)
     position = query_positions(score, n_query, n_key, device)
