@@ -1,0 +1,126 @@
+"""The frame of every page: configuration, menu, header, selectors. Returns what the page shows.
+
+A page begins with
+
+    state = frame("heads")
+    analysis = opened(state)
+
+and changes the view with `select(layer=3, head=5)` in a callback. The menu is the folder pages/: a new file is a new
+entry.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import streamlit as st
+
+from backend.store import Analysis
+from pages.shared.address import read, write
+from pages.shared.header import header
+from pages.shared.opened import open_for, outline, owner, shelf
+from pages.shared.panels.badge import badge
+from pages.shared.panels.selectors import ALL
+from pages.shared.panels.selectors import selectors as draw_selectors
+from pages.shared.view_state import Outline, ViewState, fit, to_query, without_defaults
+
+PAGES = Path(__file__).resolve().parent.parent
+LOOK = Path(__file__).parent / "look"
+ORDER = ("heads", "sinks", "basins", "sparsity", "lessons", "sql", "glossary")  # the others follow by name
+CAPITALS = {"sql": "SQL"}
+ANALYSIS = "headwater_analysis"  # the opened analysis of this run
+OFFERED = 100  # analyses in the list on the left
+
+
+def frame(page: str, *, selectors: tuple[str, ...] = ALL) -> ViewState:
+    """Draws the frame of a page that shows one analysis; returns the fitted view, ends the run where there is none."""
+    _configure(page)
+    wanted, notices = read(page)
+    analysis, more = open_for(wanted)
+    notices += more
+    if analysis is None:
+        _head(page, wanted, None, {})
+        _say(notices)
+        st.text("There is no analysis yet. Run one on the first page (Headwater, top left).")
+        st.stop()
+    has = outline(analysis)
+    state, more = fit(replace(wanted, analysis=analysis.id), has)
+    query = _address(state, has, chosen=wanted.analysis == analysis.id)
+    _head(page, state, analysis, {"analysis": analysis.id, **query})
+    _say(notices + more)
+    draw_selectors(state, has, shelf().entries(owner())[:OFFERED], selectors)
+    write(page, replace(state, analysis=query.get("analysis")), query)
+    st.session_state[ANALYSIS] = analysis
+    return state
+
+
+def home_frame() -> ViewState:
+    """The frame of the first page, which shows no analysis; the menu still leads to the one in the address."""
+    _configure("home")
+    state, notices = read("home")
+    _head("home", state, None, to_query(state))
+    _say(notices)
+    write("home", state, to_query(state))
+    return state
+
+
+def opened(state: ViewState) -> Analysis:
+    """The analysis that `frame` opened for this view."""
+    analysis = st.session_state[ANALYSIS]
+    return analysis if analysis.id == state.analysis else shelf().open(state.analysis, owner()).analysis
+
+
+def menu() -> list[tuple[str, str]]:
+    """(name, title) of every page in the folder, in the order of the menu."""
+    names = [path.stem for path in PAGES.glob("*.py") if not path.name.startswith(("_", "."))]
+    names.sort(key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
+    return [(name, CAPITALS.get(name, name.replace("_", " ").capitalize())) for name in names]
+
+
+def _configure(page: str) -> None:
+    title = "Headwater" if page == "home" else f"{dict(menu()).get(page, page)} · Headwater"
+    about = "Headwater shows where attention flows in a transformer, exactly, at any prompt length."
+    st.set_page_config(page_title=title, layout="wide", menu_items={"About": about})
+    st.html(LOOK / "frame.css")
+
+
+def _head(page: str, state: ViewState, analysis: Analysis | None, query: dict[str, str]) -> None:
+    if state.theme == "projector":
+        st.html(LOOK / "projector.css")
+    kept = {name: value for name, value in query.items() if name not in dict(state.extra)}
+    with st.container(key="headwater_frame", horizontal=True, vertical_alignment="center", gap="small"):
+        with st.container(
+            key="headwater_menu", horizontal=True, vertical_alignment="center", gap=None, width="content"
+        ):
+            _menu_entry("home", "app.py", "Headwater", page, kept)
+            for name, title in menu():
+                _menu_entry(name, f"pages/{name}.py", title, page, kept)
+        if analysis is not None:
+            info = analysis.info
+            header(
+                title=shelf().title(analysis.id),
+                model=str(info.get("model", "")),
+                numbers=f"{info['n_tokens']:,} tokens · {info.get('implementation', '')}",
+                query=query,
+            )
+            badge(info)
+
+
+def _menu_entry(name: str, path: str, title: str, page: str, query: dict[str, str]) -> None:
+    key = "headwater_current" if name == page else f"headwater_{name}"
+    with st.container(key=key, width="content"):
+        st.page_link(path, label=title, query_params=query or None)
+
+
+def _address(state: ViewState, has: Outline, *, chosen: bool) -> dict[str, str]:
+    """The shortest address of a view. A bundled analysis that stands in for none is named once something is chosen."""
+    query = to_query(without_defaults(state, has))
+    return query if chosen or set(query) != {"analysis"} else {}
+
+
+def _say(notices: list[str]) -> None:
+    """One notice, whatever had to change. Plain text: it quotes the address."""
+    if notices:
+        with st.container(border=True, key="headwater_notice"):
+            st.text(" ".join(notices))
