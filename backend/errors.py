@@ -29,3 +29,16 @@ class Damaged(HeadwaterError):
 
 class NewerFile(HeadwaterError):
     """The file was written by a newer Headwater than the one that reads it."""
+
+
+class NotSaved(HeadwaterError):
+    """The run is finished but could not be stored. It is kept: `.analysis` can be read, `.save()` tries again."""
+
+    def __init__(self, message: str, analysis, library) -> None:
+        super().__init__(message)
+        self.analysis = analysis
+        self.library = library
+
+    def save(self) -> str:
+        """Stores the result in the library it was meant for; its id."""
+        return self.library.save(self.analysis)

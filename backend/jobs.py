@@ -1,0 +1,228 @@
+"""Background work: a queue with one worker per device, progress, cancel, and records that outlive the process.
+
+The queue belongs to the process, not to a page: whoever knows a job's id, or asks for the jobs of an owner, sees it
+from any tab. A small file per job, <data>/jobs/<id>.json, lets the jobs of an owner be found again after a restart;
+those that were under way when their process ended are then "interrupted".
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import secrets
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from backend import job_records
+from backend.errors import Cancelled, HeadwaterError, NotFound, NotSaved
+from backend.job_records import Job
+from backend.settings import data_folder
+
+__all__ = ["Job", "Jobs", "process_jobs"]
+
+Progress = Callable[[str, int, int, float | None], None]  # step, layer, number of layers, seconds left
+Work = Callable[[Progress, threading.Event], str]  # does the work and gives the id of what it stored
+
+KEPT_IN_MEMORY = 200  # finished jobs; older ones are read from their records
+log = logging.getLogger(__name__)
+
+
+@dataclass(eq=False)
+class _Entry:
+    """A job of this process: what is shown of it, and what only the worker needs."""
+
+    job: Job
+    work: Work | None
+    cancel: threading.Event = field(default_factory=threading.Event)
+    over: threading.Event = field(default_factory=threading.Event)
+    unsaved: NotSaved | None = None
+
+
+class Jobs:
+    """Queue of one data folder in this process. Thread-safe; every `Job` handed out is a snapshot."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._records = job_records.Records((folder or data_folder()) / "jobs")
+        self._lock = threading.RLock()
+        self._entries: dict[str, _Entry] = {}  # in order of submission
+        self._queues: dict[str, queue.SimpleQueue[_Entry | None]] = {}
+        self._closed = False
+
+    def submit(self, title: str, work: Work, *, device: str = "cpu", owner: str | None = None) -> Job:
+        """Queues `work(progress, cancel) -> id of the analysis or study` behind the other jobs of its device.
+
+        work calls progress(step, layer, n_layers, seconds_left) as it goes and stops with Cancelled when the event
+        `cancel` is set. What it raises becomes the job's error.
+        """
+        job = Job(
+            id=secrets.token_urlsafe(16),
+            title=title,
+            state="queued",
+            device=device,
+            owner=owner,
+            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+        entry = _Entry(job, work)
+        with self._lock:
+            if self._closed:
+                raise HeadwaterError(
+                    "No work is accepted any more: the server is shutting down. Try again in a minute."
+                )
+            self._entries[job.id] = entry
+            self._update(entry)
+            self._worker_queue(device).put(entry)
+        return self.get(job.id)
+
+    def get(self, job_id: str) -> Job:
+        """The job as it stands now; NotFound for an id that is not known."""
+        with self._lock:
+            entry = self._entries.get(job_id)
+            if entry is not None:
+                return replace(entry.job, position=self._position(entry))
+        job = self._records.read(job_id)
+        if job is None:
+            raise NotFound("There is no run of that name. Its record may have been removed: start the run again.")
+        return job
+
+    def jobs(self, owner: str | None = None) -> list[Job]:
+        """All jobs, newest first, also those of earlier processes; only those of `owner` where one is given."""
+        with self._lock:
+            known = {key: replace(e.job, position=self._position(e)) for key, e in self._entries.items()}
+        for job in self._records.read_all():
+            known.setdefault(job.id, job)
+        mine = [job for job in reversed(known.values()) if owner is None or job.owner == owner]
+        return sorted(mine, key=lambda job: job.created_at, reverse=True)
+
+    def cancel(self, job_id: str) -> Job:
+        """Stops the job: at once while it waits, after the layer at hand while it runs; a finished one stays as it is."""
+        with self._lock:
+            entry = self._entries.get(job_id)
+            if entry is not None:
+                entry.cancel.set()
+                if entry.job.state == "queued":
+                    self._end(entry, state="cancelled")
+        return self.get(job_id)
+
+    def wait(self, job_id: str, timeout: float | None = None) -> Job:
+        """Waits until the job is over, at most `timeout` seconds, and gives it as it then stands."""
+        with self._lock:
+            entry = self._entries.get(job_id)
+        if entry is not None:
+            entry.over.wait(timeout)
+        return self.get(job_id)
+
+    def save_again(self, job_id: str) -> Job:
+        """Tries once more to store a result that could not be saved; the job is "done" when that succeeds."""
+        with self._lock:
+            entry = self._entries.get(job_id)
+            unsaved = entry.unsaved if entry is not None else None
+        if entry is None or unsaved is None:
+            raise NotFound("There is no unsaved result of that run in this process. Start the run again.")
+        analysis_id = unsaved.save()
+        with self._lock:
+            entry.unsaved = None
+            self._end(entry, state="done", analysis_id=analysis_id, error=None)
+        return self.get(job_id)
+
+    def close(self) -> None:
+        """Cancels what waits and runs, and lets the workers end. The records stay."""
+        with self._lock:
+            self._closed = True
+            for entry in list(self._entries.values()):
+                self.cancel(entry.job.id)
+            for waiting in self._queues.values():
+                waiting.put(None)
+        for entry in list(self._entries.values()):
+            entry.over.wait(10)
+        self._records.close()
+
+    # -- the worker's side -------------------------------------------------------------------------------------------
+
+    def _worker_queue(self, device: str) -> queue.SimpleQueue:
+        if device not in self._queues:
+            self._queues[device] = queue.SimpleQueue()
+            name = f"headwater-worker-{device}"
+            threading.Thread(target=self._worker, args=(self._queues[device],), name=name, daemon=True).start()
+        return self._queues[device]
+
+    def _worker(self, waiting: queue.SimpleQueue) -> None:
+        while (entry := waiting.get()) is not None:
+            with self._lock:
+                work, entry.work = entry.work, None
+                if work is None or entry.job.state != "queued":
+                    continue
+                self._update(entry, state="running", started_at=datetime.now(UTC).isoformat(timespec="seconds"))
+            outcome = self._outcome(entry, work)
+            del work
+            with self._lock:
+                self._end(entry, **outcome)
+
+    def _outcome(self, entry: _Entry, work: Work) -> dict:
+        """Runs the work; the fields of the job that tell how it ended."""
+
+        def progress(step: str, layer: int = 0, n_layers: int = 0, seconds_left: float | None = None) -> None:
+            with self._lock:
+                entry.job = replace(entry.job, step=step, layer=layer, n_layers=n_layers, seconds_left=seconds_left)
+
+        try:
+            return {"state": "done", "analysis_id": work(progress, entry.cancel), "error": None}
+        except Cancelled:
+            return {"state": "cancelled", "error": None}
+        except NotSaved as error:
+            entry.unsaved = error
+            return {"state": "failed", "error": str(error)}
+        except HeadwaterError as error:
+            return {"state": "failed", "error": str(error)}
+        except Exception as error:  # whatever a run dies of is its own: the worker lives on for the others
+            log.exception("job %s failed", entry.job.id)
+            return {"state": "failed", "error": unexpected(error)}
+
+    def _update(self, entry: _Entry, **changes) -> None:
+        entry.job = replace(entry.job, **changes)
+        try:
+            self._records.write(entry.job)
+        except OSError as error:  # a full disk must not end the worker; the job goes on and is known in this process
+            log.warning("the record of job %s could not be written: %s", entry.job.id, error)
+
+    def _end(self, entry: _Entry, **changes) -> None:
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        self._update(entry, finished_at=now, seconds_left=None, **changes)
+        entry.work = None
+        entry.over.set()
+        finished = [key for key, e in self._entries.items() if e.over.is_set() and e.unsaved is None]
+        for key in finished[: max(0, len(finished) - KEPT_IN_MEMORY)]:
+            del self._entries[key]
+
+    def _position(self, entry: _Entry) -> int:
+        """How many jobs of the same device come first, the running one included; 0 once it runs or is over."""
+        if entry.job.state != "queued":
+            return 0
+        ahead = 0
+        for other in self._entries.values():
+            if other is entry:
+                break
+            ahead += other.job.device == entry.job.device and other.job.state in ("queued", "running")
+        return ahead
+
+
+def unexpected(error: BaseException) -> str:
+    """One sentence for an error that nobody foresaw: its type, its first line, and what to do."""
+    first_line = (str(error).strip().splitlines() or [""])[0][:300].rstrip(".")
+    what = f"{type(error).__name__}: {first_line}" if first_line else type(error).__name__
+    return f"The run stopped with {what}. Nothing was stored; try again, or a shorter prompt if memory ran out."
+
+
+_process_jobs: dict[Path, Jobs] = {}
+_process_lock = threading.Lock()
+
+
+def process_jobs() -> Jobs:
+    """The queue of this process for the current data folder: the same object for every page and session."""
+    folder = data_folder()
+    with _process_lock:
+        if folder not in _process_jobs:
+            _process_jobs[folder] = Jobs(folder)
+        return _process_jobs[folder]

@@ -1,0 +1,206 @@
+"""Background work: order, progress, cancel, crashes, and what is found again after the process ended."""
+
+import json
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from backend.errors import Cancelled, HeadwaterError, NotFound, NotSaved, Refused
+from backend.jobs import Jobs, process_jobs
+
+PATIENCE = 20  # seconds; reached only when something hangs
+
+
+@pytest.fixture
+def jobs(data_folder):
+    jobs = Jobs(data_folder)
+    yield jobs
+    jobs.close()
+
+
+class Steps:
+    """Work that waits for a permission before each of its layers."""
+
+    def __init__(self, layers=3):
+        self.layers, self.go, self.started = layers, threading.Semaphore(0), threading.Event()
+
+    def __call__(self, progress, cancel):
+        self.started.set()
+        for layer in range(self.layers):
+            assert self.go.acquire(timeout=PATIENCE)
+            if cancel.is_set():
+                raise Cancelled("Stopped.")
+            progress("layer", layer + 1, self.layers, float(self.layers - layer - 1))
+        return "analysis-of-steps"
+
+    def allow(self, layers=1):
+        for _ in range(layers):
+            self.go.release()
+
+
+def until(condition):
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.005)
+
+
+def test_a_job_shows_its_progress_and_ends_with_the_id_of_its_analysis(jobs):
+    work = Steps(3)
+    job = jobs.submit("The cat sat", work, owner="me")
+    work.allow(2)
+    until(lambda: jobs.get(job.id).layer == 2)
+    seen = jobs.get(job.id)
+    assert (seen.state, seen.step, seen.n_layers, seen.seconds_left) == ("running", "layer", 3, 1.0)
+    work.allow()
+    done = jobs.wait(job.id, PATIENCE)
+    assert (done.state, done.analysis_id, done.error) == ("done", "analysis-of-steps", None)
+    assert done.title == "The cat sat" and done.finished_at
+
+
+def test_one_worker_per_device_and_the_position_in_its_queue(jobs):
+    first, second, third, elsewhere = Steps(1), Steps(1), Steps(1), Steps(1)
+    a, b, c = (jobs.submit("run", work) for work in (first, second, third))
+    d = jobs.submit("run", elsewhere, device="cuda:0")
+    assert first.started.wait(PATIENCE) and elsewhere.started.wait(PATIENCE)
+    assert [jobs.get(job.id).position for job in (a, b, c, d)] == [0, 1, 2, 0]
+    assert not second.started.is_set()
+    first.allow()
+    assert jobs.wait(a.id, PATIENCE).state == "done"
+    assert second.started.wait(PATIENCE)
+    assert jobs.get(c.id).position == 1
+    for work in (second, third, elsewhere):
+        work.allow()
+    assert [jobs.wait(job.id, PATIENCE).state for job in (b, c, d)] == ["done"] * 3
+
+
+def test_cancel_while_waiting_and_while_running(jobs):
+    running, waiting = Steps(2), Steps(2)
+    a, b = jobs.submit("a", running), jobs.submit("b", waiting)
+    assert running.started.wait(PATIENCE)
+    assert jobs.cancel(b.id).state == "cancelled"
+    jobs.cancel(a.id)
+    running.allow()
+    assert jobs.wait(a.id, PATIENCE).state == "cancelled"
+    assert not waiting.started.is_set()
+    assert jobs.cancel(a.id).state == "cancelled"
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (Refused("The prompt has 40 tokens, the model takes 32. Shorten it."), "The prompt has 40 tokens"),
+        (ZeroDivisionError("division by zero\nsecond line"), "ZeroDivisionError: division by zero. Nothing was stored"),
+        (MemoryError(), "MemoryError. Nothing was stored"),
+    ],
+)
+def test_a_crash_is_one_sentence_and_the_worker_lives_on(jobs, error, text):
+    def work(progress, cancel):
+        raise error
+
+    failed = jobs.wait(jobs.submit("bad", work).id, PATIENCE)
+    assert failed.state == "failed" and text in failed.error and "\n" not in failed.error
+    assert jobs.wait(jobs.submit("good", lambda progress, cancel: "fine").id, PATIENCE).state == "done"
+
+
+def test_a_result_that_could_not_be_saved_is_kept_and_saved_on_request(jobs):
+    class Shelf:
+        full = True
+
+        def save(self, analysis):
+            if self.full:
+                raise HeadwaterError("The disk is full.")
+            return f"saved-{analysis}"
+
+    shelf = Shelf()
+
+    def work(progress, cancel):
+        raise NotSaved("The run is finished but could not be saved. Free some space and save again.", "result", shelf)
+
+    job = jobs.wait(jobs.submit("run", work).id, PATIENCE)
+    assert job.state == "failed" and "save again" in job.error
+    with pytest.raises(HeadwaterError, match="full"):
+        jobs.save_again(job.id)
+    shelf.full = False
+    saved = jobs.save_again(job.id)
+    assert (saved.state, saved.analysis_id, saved.error) == ("done", "saved-result", None)
+    with pytest.raises(NotFound):
+        jobs.save_again(job.id)
+
+
+def test_my_runs_are_mine_and_newest_first(jobs):
+    ids = [
+        jobs.submit(title, lambda p, c: "x", owner=owner).id
+        for title, owner in [("1", "me"), ("2", "you"), ("3", "me")]
+    ]
+    for job_id in ids:
+        jobs.wait(job_id, PATIENCE)
+    assert [job.title for job in jobs.jobs("me")] == ["3", "1"]
+    assert len(jobs.jobs()) == 3
+
+
+def test_the_process_has_one_queue_per_data_folder():
+    assert process_jobs() is process_jobs()
+
+
+ANOTHER_PROCESS = """
+import sys, time
+from backend.jobs import Jobs
+jobs = Jobs()
+done = jobs.submit("finished", lambda p, c: "stored-id", owner="me")
+jobs.wait(done.id)
+stuck = jobs.submit("under way", lambda p, c: time.sleep(60), owner="me")
+waits = jobs.submit("in the queue", lambda p, c: "never", owner="me")
+while jobs.get(stuck.id).state != "running":
+    time.sleep(0.01)
+print(done.id, stuck.id, waits.id, flush=True)
+time.sleep(60)
+"""
+
+
+def test_runs_are_found_again_after_their_process_was_killed(data_folder):
+    process = subprocess.Popen([sys.executable, "-c", ANOTHER_PROCESS], stdout=subprocess.PIPE, text=True)
+    try:
+        done, stuck, waits = process.stdout.readline().split()
+        jobs = Jobs(data_folder)
+        # While the other process lives its jobs are what they are.
+        assert [jobs.get(j).state for j in (done, stuck, waits)] == ["done", "running", "queued"]
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+    assert [jobs.get(j).state for j in (done, stuck, waits)] == ["done", "interrupted", "interrupted"]
+    jobs.close()
+    again = Jobs(data_folder)
+    mine = {job.id: job for job in again.jobs("me")}
+    assert mine[done].analysis_id == "stored-id"
+    assert mine[stuck].state == "interrupted" and "Start the run again" in mine[stuck].error
+    assert [p.suffix for p in (data_folder / "jobs").iterdir()].count(".lock") == 1, "locks of ended processes go"
+    again.close()
+
+
+def test_records_that_cannot_be_read_and_ids_from_links_are_harmless(jobs, data_folder):
+    (data_folder / "jobs" / ("x" * 22 + ".json")).write_text("{half")
+    (data_folder / "secret.json").write_text(json.dumps({"state": "done"}))
+    for bad in ("x" * 22, "../secret", "", "a/b", "\0"):
+        with pytest.raises(NotFound):
+            jobs.get(bad)
+    assert jobs.jobs() == []
+
+
+def test_a_full_disk_does_not_end_the_worker(jobs, data_folder, monkeypatch):
+    job = jobs.submit("one", lambda p, c: "first")
+    jobs.wait(job.id, PATIENCE)
+    monkeypatch.setattr(
+        type(jobs._records), "write", lambda self, job: (_ for _ in ()).throw(OSError(28, "No space left"))
+    )
+    assert jobs.wait(jobs.submit("two", lambda p, c: "second").id, PATIENCE).analysis_id == "second"
+
+
+def test_a_data_folder_that_cannot_be_written_is_said_so(tmp_path):
+    (tmp_path / "jobs").write_text("a file where the folder should be")
+    with pytest.raises(HeadwaterError, match="HEADWATER_DATA"):
+        Jobs(tmp_path)
