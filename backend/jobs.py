@@ -97,7 +97,7 @@ class Jobs:
         return sorted(mine, key=lambda job: job.created_at, reverse=True)
 
     def cancel(self, job_id: str) -> Job:
-        """Stops the job: at once while it waits, after the layer at hand while it runs; a finished one stays as it is."""
+        """Stops the job: at once while it waits, after the layer at hand while it runs; else it stays as it is."""
         with self._lock:
             entry = self._entries.get(job_id)
             if entry is not None:
