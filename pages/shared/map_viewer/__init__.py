@@ -1,0 +1,157 @@
+"""The zoomable map of one head, with the prompt beside it as text coloured by attention.
+
+The browser fetches tiles from the data routes and colours them itself. Python says which map, and hears of the window,
+the marked cell and the chosen look; it never sees the weights. The scripts are plain JavaScript, joined in the order of
+SCRIPTS: no build step, nothing from another host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import streamlit as st
+
+from backend.types import Segment
+from pages.shared.view_state import Span
+
+HERE = Path(__file__).parent
+SCRIPTS = ("colour.js", "tiles.js", "axes.js", "text.js", "paint.js", "viewer.js")
+SINK_COLOUR = "#d0611c"  # sinks have one colour on every page
+
+SCALES = ("linear", "log", "row")
+HOWS = ("mean", "max")
+DIRECTIONS = ("from", "to")
+
+
+def script() -> str:
+    """The viewer as one ES module."""
+    return "\n".join((HERE / name).read_text("utf-8") for name in SCRIPTS)
+
+
+_viewer = st.components.v2.component("headwater_map_viewer", css=(HERE / "viewer.css").read_text("utf-8"), js=script())
+
+
+@dataclass(frozen=True)
+class Look:
+    """How weights become colours. All of it belongs into the address."""
+
+    scale: str = SCALES[0]  # linear, log, or each row by its own largest weight in the window
+    how: str = HOWS[0]  # what a block of many cells shows from afar: their mean or their largest
+    hide: bool = False  # sink columns are left out of colours and scale
+    direction: str = DIRECTIONS[0]  # the text shows attention from the token (its row) or to it (its column)
+
+
+@dataclass(frozen=True)
+class MapView:
+    """One map as the viewer shows it."""
+
+    analysis: str
+    kind: str
+    layer: int
+    head: int
+    shape: tuple[int, int]  # queries, keys
+    exact: bool  # queries and keys are kept: any window can be computed
+    query_side: str = "self"  # side of the token table along the rows
+    key_side: str = "self"
+    segments: tuple[Segment, ...] = ()
+    sinks: tuple[int, ...] = ()  # keys detected as sinks of this head
+    note: str = ""
+    rows: Span | None = None
+    columns: Span | None = None
+    query: int | None = None  # the marked cell, or only its row or key
+    key: int | None = None
+    look: Look = Look()
+    palette: str = "cividis"
+    large: bool = False  # for the last row of a lecture hall
+    reserve: int = 320  # pixels of the browser's height that are not for the map itself
+
+    def message(self) -> dict:
+        """What the browser is told."""
+        window = None
+        if self.rows or self.columns:
+            rows, columns = self.rows or (0, self.shape[0]), self.columns or (0, self.shape[1])
+            window = {"rows": list(rows), "columns": list(columns)}
+        marked = self.query is not None or self.key is not None
+        return {
+            "name": f"{self.layer}.{self.head}",
+            "map": f"data/{self.analysis}/map/{self.kind}/{self.layer}/{self.head}",
+            "tokens": f"data/{self.analysis}/tokens.json",
+            "sides": [self.query_side, self.key_side],
+            "segments": [{"name": s.name, "kind": s.kind, "start": s.start, "end": s.end} for s in self.segments],
+            "shape": list(self.shape),
+            "exact": self.exact,
+            "sinks": list(self.sinks),
+            "sinkColour": SINK_COLOUR,
+            "note": self.note,
+            "window": window,
+            "cell": {"query": self.query, "key": self.key} if marked else None,
+            "look": {
+                "scale": self.look.scale,
+                "how": self.look.how,
+                "hide": self.look.hide,
+                "direction": self.look.direction,
+            },
+            "palette": self.palette,
+            "large": self.large,
+            "reserve": self.reserve,
+        }
+
+
+def map_viewer(
+    view: MapView,
+    *,
+    on_window: Callable[[Span | None, Span | None], None],
+    on_cell: Callable[[int | None, int | None], None],
+    on_look: Callable[[Look], None],
+    key: str = "headwater_map",
+) -> None:
+    """Draws the map. The callbacks hear what the person did: window (None = all), marked cell, look."""
+
+    def said(name: str) -> dict:
+        value = st.session_state[key].get(name)
+        return value if isinstance(value, dict) else {}
+
+    def window() -> None:
+        value = said("window")
+        on_window(_span(value.get("rows"), view.shape[0]), _span(value.get("columns"), view.shape[1]))
+
+    def cell() -> None:
+        value = said("cell")
+        on_cell(_index(value.get("query"), view.shape[0]), _index(value.get("key"), view.shape[1]))
+
+    def look() -> None:
+        on_look(read_look(said("look")))
+
+    _viewer(
+        key=key,
+        data=view.message(),
+        height="content",
+        on_window_change=window,
+        on_cell_change=cell,
+        on_look_change=look,
+    )
+
+
+def read_look(value: dict) -> Look:
+    """A look from outside; what is unknown takes its default."""
+    plain = Look()
+    return Look(
+        scale=value["scale"] if value.get("scale") in SCALES else plain.scale,
+        how=value["how"] if value.get("how") in HOWS else plain.how,
+        hide=value.get("hide") is True,
+        direction=value["direction"] if value.get("direction") in DIRECTIONS else plain.direction,
+    )
+
+
+def _span(value: object, size: int) -> Span | None:
+    """A window the browser reported, or None where it is the whole axis or no window."""
+    if not isinstance(value, list) or len(value) != 2 or not all(isinstance(edge, int) for edge in value):
+        return None
+    start, stop = value
+    return (start, stop) if 0 <= start < stop <= size and (start, stop) != (0, size) else None
+
+
+def _index(value: object, size: int) -> int | None:
+    return value if isinstance(value, int) and 0 <= value < size else None

@@ -1,0 +1,165 @@
+// What stands around the map: token labels that never overlap, segment bands, the colour bar, hatching.
+
+const MARGIN = { left: 92, top: 76, right: 10, bottom: 36 };
+const BAND = 6; // thickness of a segment band
+const LABEL_STEP = 13; // least distance of two labels, in pixels
+const LABEL_FONT = "11px ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace";
+const SMALL_FONT = "11px system-ui, sans-serif";
+
+/** A text cut in its middle until it fits, so that two long tokens with the same start stay apart. */
+function fitText(context, text, width) {
+  if (context.measureText(text).width <= width) return text;
+  const letters = Array.from(text);
+  for (let kept = Math.min(letters.length - 1, 40); kept > 1; kept--) {
+    const head = Math.ceil(kept / 2);
+    const short = `${letters.slice(0, head).join("")}…${letters.slice(letters.length - (kept - head)).join("")}`;
+    if (context.measureText(short).width <= width) return short;
+  }
+  return "…";
+}
+
+/** Every how many tokens a label fits: 1, 2, 5, 10, 20 ... */
+function labelStep(cellSize) {
+  for (let power = 1; ; power *= 10) {
+    for (const step of [1, 2, 5]) if (step * power * cellSize >= LABEL_STEP) return step * power;
+  }
+}
+
+/** Labels of one axis: [{index, at}] with `at` the pixel of the middle of the token's cell. */
+function axisLabels(start, stop, origin, length) {
+  const cell = length / (stop - start);
+  const step = labelStep(cell);
+  const labels = [];
+  for (let index = Math.ceil(Math.floor(start) / step) * step; index < stop; index += step) {
+    const at = origin + (index + 0.5 - start) * cell;
+    if (at >= origin && at <= origin + length) labels.push({ index, at });
+  }
+  return { step, labels };
+}
+
+/** A label as wide as there is room: the position stays whole where tokens are left out between labels. */
+function axisText(context, tokens, index, step, width) {
+  const position = step > 1 ? `${index} ` : "";
+  return position + fitText(context, tokens.label(index), width - context.measureText(position).width);
+}
+
+/** The key axis (top) and the query axis (left). */
+function drawAxes(context, plot, view, tokens, theme) {
+  context.font = LABEL_FONT;
+  context.fillStyle = theme.text;
+  context.strokeStyle = theme.line;
+  context.textBaseline = "middle";
+  const keys = axisLabels(view[2], view[3], plot.x, plot.width);
+  for (const { index, at } of keys.labels) {
+    tick(context, at, plot.y - BAND - 5, at, plot.y - BAND - 1);
+    context.save();
+    context.translate(at, plot.y - BAND - 7);
+    context.rotate(-Math.PI / 2);
+    context.textAlign = "left";
+    context.fillText(axisText(context, tokens.key, index, keys.step, plot.y - BAND - 8), 0, 0);
+    context.restore();
+  }
+  const queries = axisLabels(view[0], view[1], plot.y, plot.height);
+  context.textAlign = "right";
+  for (const { index, at } of queries.labels) {
+    tick(context, plot.x - BAND - 5, at, plot.x - BAND - 1, at);
+    context.fillText(axisText(context, tokens.query, index, queries.step, plot.x - BAND - 8), plot.x - BAND - 7, at);
+  }
+  context.font = `600 ${SMALL_FONT}`;
+  context.fillText("key →", plot.x - 14, plot.y - 34);
+  context.fillText("query ↓", plot.x - 14, plot.y - 16);
+  context.strokeRect(plot.x - 0.5, plot.y - 0.5, plot.width + 1, plot.height + 1);
+}
+
+function tick(context, x0, y0, x1, y1) {
+  context.beginPath();
+  context.moveTo(x0, y0);
+  context.lineTo(x1, y1);
+  context.stroke();
+}
+
+/** One coloured strip along each axis, one colour per segment; names are told on hover. */
+function drawBands(context, plot, view, tokens) {
+  for (const [side, start, stop, across] of [["query", view[0], view[1], false], ["key", view[2], view[3], true]]) {
+    const segments = tokens[side].segments;
+    if (segments.length < 2) continue;
+    const length = across ? plot.width : plot.height;
+    const scale = length / (stop - start);
+    segments.forEach((segment, order) => {
+      const a = Math.max(0, (segment.start - start) * scale);
+      const b = Math.min(length, (segment.end - start) * scale);
+      if (b <= a) return;
+      context.fillStyle = SEGMENT_COLOURS[order % SEGMENT_COLOURS.length];
+      const size = Math.max(b - a - 1, 1);
+      if (across) context.fillRect(plot.x + a, plot.y - BAND, size, BAND - 2);
+      else context.fillRect(plot.x - BAND, plot.y + a, BAND - 2, size);
+    });
+  }
+}
+
+/** Marks the hidden keys on the key axis. */
+function drawHiddenMarks(context, plot, view, hidden, theme) {
+  const scale = plot.width / (view[3] - view[2]);
+  context.fillStyle = theme.sink;
+  for (const key of hidden) {
+    const at = plot.x + (key + 0.5 - view[2]) * scale;
+    if (at < plot.x - 1 || at > plot.x + plot.width + 1) continue;
+    context.beginPath();
+    context.moveTo(at - 4, plot.y - BAND - 4);
+    context.lineTo(at + 4, plot.y - BAND - 4);
+    context.lineTo(at, plot.y - 1);
+    context.fill();
+  }
+}
+
+/** The colour bar under the map, with numbers. */
+function drawColourBar(context, plot, scale, ramp, theme) {
+  const y = plot.y + plot.height + 8;
+  const width = plot.width;
+  for (let x = 0; x < width; x++) {
+    context.fillStyle = css(ramp.rgb[rampStep(barShare(scale, x / (width - 1)))]);
+    context.fillRect(plot.x + x, y, 1.5, 9);
+  }
+  context.strokeStyle = theme.line;
+  context.strokeRect(plot.x - 0.5, y - 0.5, width + 1, 10);
+  context.font = SMALL_FONT;
+  context.fillStyle = theme.text;
+  context.textBaseline = "top";
+  const ticks = barTicks(scale);
+  ticks.forEach(([share, text], order) => {
+    context.textAlign = order === 0 ? "left" : order === ticks.length - 1 ? "right" : "center";
+    context.fillText(text, plot.x + share * width, y + 13);
+  });
+  context.textAlign = "right";
+  context.fillText(scale.mode === "row" ? "of row top" : "weight", plot.x - 8, y - 2);
+}
+
+/** Share of the ramp at a place of the bar: the first sliver of a log bar is zero's own colour. */
+const barShare = (scale, place) => (scale.mode !== "log" ? place : place < 0.02 ? 0 : BLEND / 2 + (1 - BLEND / 2) * place);
+
+function barTicks(scale) {
+  if (scale.mode === "row") return [[0, "0"], [0.5, "50 %"], [1, "100 % (in view)"]];
+  if (scale.mode === "linear") return [0, 0.25, 0.5, 0.75, 1].map((share) => [share, shortNumber(share * scale.high)]);
+  const middle = Math.sqrt(scale.low * scale.high);
+  return [[0, `0 | ≤ ${shortNumber(scale.low)}`], [0.5, shortNumber(middle)], [1, shortNumber(scale.high)]];
+}
+
+const shortNumber = (value) => (value === 0 ? "0" : value < 1e-3 ? value.toExponential(0) : String(Number(value.toPrecision(2))));
+
+/** The look of cells a query may not see: grey with slanted lines, never the colour of zero. */
+function hatchPattern(context, theme) {
+  const tile = document.createElement("canvas");
+  tile.width = tile.height = 8;
+  const brush = tile.getContext("2d");
+  brush.fillStyle = theme.hidden;
+  brush.fillRect(0, 0, 8, 8);
+  brush.strokeStyle = theme.hatch;
+  brush.lineWidth = 1;
+  for (const shift of [-8, 0, 8]) {
+    brush.beginPath();
+    brush.moveTo(shift, 8);
+    brush.lineTo(shift + 8, 0);
+    brush.stroke();
+  }
+  return context.createPattern(tile, "repeat");
+}
