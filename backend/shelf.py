@@ -15,7 +15,7 @@ from backend.errors import NotFound
 from backend.settings import bundled_folder
 from backend.store import Analysis, Entry, Library, Study
 
-ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 OWNER_COOKIE = "headwater_owner"  # random name of a browser; it owns what it ran
 
 

@@ -8,17 +8,11 @@ import streamlit as st
 
 from backend import statistics
 from backend.errors import Damaged, NewerFile, NotFound
+from backend.map_sizes import map_sizes
 from backend.settings import data_folder
 from backend.shelf import OWNER_COOKIE, Shelf
 from backend.store import Analysis
-from pages.shared.view_state import Outline, Site, ViewState
-
-SIDES = {  # kind -> the sides of the token table that its queries and keys are
-    "self": ("self", "self"),
-    "encoder": ("source", "source"),
-    "decoder": ("target", "target"),
-    "cross": ("target", "source"),
-}
+from pages.shared.view_state import Outline, ViewState
 
 
 def shelf() -> Shelf:
@@ -53,13 +47,4 @@ def open_for(state: ViewState) -> tuple[Analysis | None, list[str]]:
 
 def outline(analysis: Analysis) -> Outline:
     """What of the analysis an address can name."""
-    lengths: dict[str, int] = {}
-    for token in analysis.tokens_list():
-        lengths[token.side] = lengths.get(token.side, 0) + 1
-    sites: dict[str, dict[int, Site]] = {}
-    for layer in analysis.layers():
-        if layer.attention != "softmax":
-            continue
-        queries, keys = SIDES[layer.kind]
-        sites.setdefault(layer.kind, {})[layer.layer] = Site(layer.heads, lengths[queries], lengths[keys])
-    return Outline(sites=sites, measures=frozenset(statistics.all()))
+    return Outline(sites=map_sizes(analysis), measures=frozenset(statistics.all()))

@@ -12,7 +12,9 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 
-ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+from backend.map_sizes import MapSize
+
+ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 WORD = re.compile(r"[a-z][a-z0-9_]{0,39}")
 WHOLE = re.compile(r"-?[0-9]{1,9}")
 SPAN = re.compile(r"([0-9]{1,9}):([0-9]{1,9})")
@@ -52,19 +54,10 @@ class ViewState:
 
 
 @dataclass(frozen=True)
-class Site:
-    """The size of one layer's maps."""
-
-    heads: int
-    queries: int
-    keys: int
-
-
-@dataclass(frozen=True)
 class Outline:
     """What an opened analysis has, as far as an address can name it."""
 
-    sites: Mapping[str, Mapping[int, Site]]  # kind -> layer -> size; only layers that have maps
+    sites: Mapping[str, Mapping[int, MapSize]]  # kind -> layer -> size; only layers that have maps
     measures: frozenset[str] = field(default_factory=frozenset)
     default_measure: str = "first_mass"
 

@@ -4,13 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pages.shared.view_state import Outline, Site, ViewState, fit, parse, to_query, without_defaults
+from backend.map_sizes import MapSize
+from pages.shared.view_state import Outline, ViewState, fit, parse, to_query, without_defaults
 
 OUTLINE = Outline(
-    sites={"self": {layer: Site(heads=9, queries=50, keys=50) for layer in range(30)}},
+    sites={"self": {layer: MapSize(heads=9, queries=50, keys=50) for layer in range(30)}},
     measures=frozenset({"entropy", "first_mass"}),
 )
-HYBRID = Outline(sites={"self": {3: Site(4, 20, 20), 7: Site(4, 20, 20)}}, measures=frozenset({"first_mass"}))
+HYBRID = Outline(sites={"self": {3: MapSize(4, 20, 20), 7: MapSize(4, 20, 20)}}, measures=frozenset({"first_mass"}))
 
 
 def test_a_full_address_survives_the_round_trip():
