@@ -1,0 +1,117 @@
+"""Options: what a person may choose about a run, and which heads keep their exact maps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from backend.errors import Refused
+from backend.types import LayerInfo
+from kernels.api import IMPLEMENTATIONS
+
+MEGABYTE = 1e6
+EXACT_MAPS = ("auto", "all", "none")
+
+
+@dataclass(frozen=True)
+class Options:
+    """Choices of one run. What they change about the result is part of the cache key."""
+
+    impl: str = "auto"
+    exact_maps: str | list = "auto"  # keep Q, K: "auto" = all heads while the disk budget lasts, else every second
+    # layer, fourth ...; "all"; "none"; [(layer, head), ...]
+    disk_budget_mb: int = 2048
+    pooled: int = 128
+    top_links: int = 8  # stored for heads without exact maps, computed on demand for the others
+    max_tokens: int | None = None  # refuse above it, naming both numbers
+    new_tokens: int = 0  # generate, and keep their attention
+    num_beams: int = 1
+    predictions: int = 10  # top next tokens kept for the last position and each generated step
+    temperature: float | None = None  # sampling of generated text; None = greedy
+    top_p: float = 1.0
+    seed: int = 0
+    keep_media: bool = False  # store the picture or sound in the analysis
+    interventions: tuple = ()
+
+    def check(self) -> None:
+        """Refused where a value makes no sense or asks for what this version does not do."""
+        if self.impl not in IMPLEMENTATIONS:
+            raise Refused(f"Options.impl: expected one of {', '.join(IMPLEMENTATIONS)}, got {self.impl!r}.")
+        if isinstance(self.exact_maps, str) and self.exact_maps not in EXACT_MAPS:
+            raise Refused(
+                f"Options.exact_maps: expected {', '.join(EXACT_MAPS)} or a list of (layer, head), "
+                f"got {self.exact_maps!r}."
+            )
+        for name, least in (("disk_budget_mb", 0), ("pooled", 1), ("top_links", 0), ("predictions", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise Refused(f"Options.{name}: expected a whole number of {least} or more, got {value!r}.")
+        if self.max_tokens is not None and self.max_tokens < 1:
+            raise Refused(f"Options.max_tokens: expected 1 or more, or None, got {self.max_tokens!r}.")
+        self._check_supported()
+
+    def _check_supported(self) -> None:
+        unsupported = (
+            (self.new_tokens != 0, "new_tokens", "Text cannot be generated yet: leave new_tokens at 0."),
+            (self.num_beams != 1, "num_beams", "Beam search is not possible yet: leave num_beams at 1."),
+            (
+                self.interventions,
+                "interventions",
+                "A run cannot be changed while it goes yet: leave interventions out.",
+            ),
+            (self.keep_media, "keep_media", "Pictures and sounds cannot be read yet: leave keep_media at False."),
+        )
+        for given, name, sentence in unsupported:
+            if given:
+                raise Refused(f"Options.{name}: got {getattr(self, name)!r}. {sentence}")
+
+    def result_key(self, exact: Sequence[tuple[int, ...]]) -> dict:
+        """The options that change what is stored, for the cache key: limits are left out, the kept heads are in."""
+        return {
+            "impl": self.impl,
+            "exact": [list(heads) for heads in exact],
+            "pooled": self.pooled,
+            "top_links": self.top_links,
+            "predictions": self.predictions,
+        }
+
+
+def exact_heads(
+    exact_maps: str | list, budget_mb: float, layers: Sequence[LayerInfo], layer_bytes: Callable[[LayerInfo, int], int]
+) -> list[tuple[int, ...]]:
+    """The heads of each layer whose queries and keys are kept, in the order of `layers`.
+
+    "auto" keeps all heads of every layer, or of every second, fourth ... layer, the first that fits the budget; none
+    where a single layer does not fit. layer_bytes(layer, number of heads) says what keeping them takes on disk.
+    """
+    everything = [tuple(range(layer.heads)) for layer in layers]
+    if exact_maps == "all":
+        return everything
+    if exact_maps == "none":
+        return [() for _ in layers]
+    if exact_maps != "auto":
+        return _chosen(exact_maps, layers)
+    stride = 1
+    while stride < 2 * len(layers):
+        kept = [heads if place % stride == 0 else () for place, heads in enumerate(everything)]
+        needed = sum(layer_bytes(layer, len(heads)) for layer, heads in zip(layers, kept, strict=True) if heads)
+        if needed <= budget_mb * MEGABYTE:
+            return kept
+        stride *= 2
+    return [() for _ in layers]
+
+
+def _chosen(pairs: list, layers: Sequence[LayerInfo]) -> list[tuple[int, ...]]:
+    """The heads named as (layer, head); Refused for one that the model does not have."""
+    heads_of = {layer.layer: layer.heads for layer in layers}
+    chosen: dict[int, set[int]] = {}
+    for pair in pairs:
+        if not (isinstance(pair, tuple | list) and len(pair) == 2 and all(type(part) is int for part in pair)):
+            raise Refused(f"Options.exact_maps: expected pairs (layer, head) of whole numbers, got {pair!r}.")
+        layer, head = pair
+        if layer not in heads_of:
+            raise Refused(f"Options.exact_maps: there is no attention layer {layer}; there are {sorted(heads_of)}.")
+        if not 0 <= head < heads_of[layer]:
+            raise Refused(f"Options.exact_maps: layer {layer} has heads 0 to {heads_of[layer] - 1}, got {head}.")
+        chosen.setdefault(layer, set()).add(head)
+    return [tuple(sorted(chosen.get(layer.layer, ()))) for layer in layers]

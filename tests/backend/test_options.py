@@ -1,0 +1,75 @@
+"""Which heads keep their exact maps, and which options are refused."""
+
+import pytest
+
+from backend.errors import Refused
+from backend.options import Options, exact_heads
+from backend.types import LayerInfo
+
+LAYERS = [LayerInfo("self", number, f"layers.{number}", "softmax", 4, 2, 8, 8) for number in range(7)]
+
+
+def kept_layers(budget_mb):
+    """With 1 MB per layer."""
+    kept = exact_heads("auto", budget_mb, LAYERS, lambda layer, heads: 1_000_000)
+    assert all(heads in ((), (0, 1, 2, 3)) for heads in kept)
+    return [place for place, heads in enumerate(kept) if heads]
+
+
+@pytest.mark.parametrize(
+    ("budget_mb", "layers"),
+    [(7, [0, 1, 2, 3, 4, 5, 6]), (6, [0, 2, 4, 6]), (4, [0, 2, 4, 6]), (3, [0, 4]), (1, [0]), (0, [])],
+)
+def test_auto_keeps_every_second_fourth_eighth_layer_as_the_budget_runs_out(budget_mb, layers):
+    assert kept_layers(budget_mb) == layers
+
+
+def test_all_none_and_chosen_heads():
+    free = lambda layer, heads: 10**12  # noqa: E731  beyond every budget
+    assert exact_heads("all", 0, LAYERS, free) == [(0, 1, 2, 3)] * 7
+    assert exact_heads("none", 0, LAYERS, free) == [()] * 7
+    assert exact_heads([(2, 3), [2, 0], (6, 1)], 0, LAYERS, free) == [(), (), (0, 3), (), (), (), (1,)]
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        ([(7, 0)], "no attention layer 7"),
+        ([(0, 4)], "layer 0 has heads 0 to 3, got 4"),
+        ([(0, -1)], "heads 0 to 3, got -1"),
+        ([3], r"pairs \(layer, head\)"),
+        ([(0, "1")], r"pairs \(layer, head\)"),
+        ([(True, False)], r"pairs \(layer, head\)"),
+    ],
+)
+def test_heads_that_do_not_exist_are_refused(pairs, message):
+    with pytest.raises(Refused, match=message):
+        exact_heads(pairs, 0, LAYERS, lambda layer, heads: 0)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        Options(impl="cuda"),
+        Options(exact_maps="some"),
+        Options(pooled=0),
+        Options(pooled=12.5),
+        Options(predictions=-1),
+        Options(max_tokens=0),
+        Options(new_tokens=5),
+        Options(num_beams=3),
+        Options(interventions=("gate 3.1",)),
+        Options(keep_media=True),
+    ],
+    ids=str,
+)
+def test_options_that_cannot_be_met_are_refused_by_name(options):
+    with pytest.raises(Refused, match=r"^Options\.\w+: .*got"):
+        options.check()
+
+
+def test_limits_do_not_change_the_result_but_the_kept_heads_do():
+    key = Options().result_key([(0, 1)])
+    assert Options(max_tokens=9, disk_budget_mb=1, seed=3).result_key([(0, 1)]) == key
+    assert Options(pooled=64).result_key([(0, 1)]) != key
+    assert Options().result_key([(0,)]) != key
