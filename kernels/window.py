@@ -1,0 +1,160 @@
+"""Any window of a map, exactly, from Q, K, the log-sum-exp of each row and the rule: exp(score - lse).
+
+Queries, keys and lse may also be the decoded ones of a stored analysis. The cost is that of the window, never that of
+the map, but for rows of huge scores (|lse| > 1,000), whose lse is summed again in float64 over all their keys: there a
+rounding of the lse would change every weight.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+from kernels.checks import check_query_and_key, check_score
+from kernels.measures import pool_edges
+from kernels.score import ScoreSpec
+from kernels.tiles import FLOAT64_FROM, HIDDEN, Spans, finish_scores, spans_of, visible_cells
+
+ROWS_AT_ONCE = 256
+
+
+@torch.no_grad()
+def weights(query: Tensor, key: Tensor, score: ScoreSpec, lse: Tensor, rows: slice, columns: slice) -> Tensor:
+    """Exact weights of a window: float32 [B, H, rows, columns], 0 where invisible (see `visible`).
+
+    query [B, H, Nq, D], key [B, Hk, Nk, D], lse [B, H, Nq] of all rows. Raises ValueError for shapes that do not fit
+    and windows outside the map.
+    """
+    rows, columns, spans = _check(query, key, score, lse, rows, columns)
+    return _weights(query, key, score, spans, lse, rows, columns)
+
+
+@torch.no_grad()
+def visible(
+    score: ScoreSpec, n_query: int, n_key: int, rows: slice, columns: slice, *, spans: Spans | None = None
+) -> Tensor:
+    """Which cells of a window are visible: bool [B or 1, H or 1, rows, columns]. Padded rows see nothing."""
+    rows, columns = _window(rows, n_query, "rows"), _window(columns, n_key, "columns")
+    batch = _batch_of(score)
+    spans = spans_of(score, batch, n_query, n_key).to(_device_of(score)) if spans is None else spans
+    seen = visible_cells(score, spans, slice(0, None), slice(0, None), rows, columns, biases=True)
+    return seen & spans.real[:, None, rows, None]
+
+
+@torch.no_grad()
+def pooled(
+    query: Tensor, key: Tensor, score: ScoreSpec, lse: Tensor, rows: slice, columns: slice, size: int, how: str = "mean"
+) -> Tensor:
+    """A window as a picture: float32 [B, H, P, P'], P = min(size, rows), P' = min(size, columns).
+
+    Each value is the exact mean or maximum ("mean", "max") over the visible cells of its block, NaN where it has none;
+    edges are floor(p * n / P) from the window's first row and column. Memory is that of some rows of the window.
+    """
+    if how not in ("mean", "max"):
+        raise ValueError(f'how: expected "mean" or "max", got {how!r}.')
+    if size < 1:
+        raise ValueError(f"size: expected 1 or more, got {size}.")
+    rows, columns, spans = _check(query, key, score, lse, rows, columns)
+    row_edges = (pool_edges(rows.stop - rows.start, size) + rows.start).tolist()
+    key_edges = pool_edges(columns.stop - columns.start, size).to(query.device)
+    lengths = key_edges.diff().tolist()
+    picture = torch.full(
+        (*query.shape[:2], len(row_edges) - 1, len(lengths)), torch.nan, dtype=torch.float32, device=query.device
+    )
+    for block, (top, bottom) in enumerate(pairwise(row_edges)):
+        band = _weights(query, key, score, spans, lse, slice(top, bottom), columns)
+        seen = visible_cells(score, spans, slice(0, None), slice(0, None), slice(top, bottom), columns, biases=True)
+        seen = seen & spans.real[:, None, top:bottom, None]
+        count = torch.nn.functional.pad(seen.sum(-2).cumsum(-1), (1, 0))[..., key_edges].diff(dim=-1)
+        if how == "mean":
+            total = torch.stack([part.sum(-1) for part in band.sum(-2).split(lengths, -1)], -1)
+            picture[:, :, block] = total / count
+        else:
+            largest = torch.stack([part.amax(-1) for part in band.amax(-2).split(lengths, -1)], -1)
+            picture[:, :, block] = largest.masked_fill(count == 0, torch.nan)
+    return picture
+
+
+def _weights(
+    query: Tensor, key: Tensor, score: ScoreSpec, spans: Spans, lse: Tensor, rows: slice, columns: slice
+) -> Tensor:
+    """The window of checked input, sample by sample and key head by key head."""
+    batch, heads, key_heads = query.shape[0], query.shape[1], key.shape[1]
+    group = heads // key_heads
+    window = torch.empty(
+        batch, heads, rows.stop - rows.start, columns.stop - columns.start, dtype=torch.float32, device=query.device
+    )
+    for sample in range(batch):
+        for key_head in range(key_heads):
+            own = slice(key_head * group, (key_head + 1) * group)
+            place = window[sample, own]
+            level = lse[sample, own, rows].to(query.device)
+            level = torch.where(level == HIDDEN, 0.0, level)  # a row that sees nothing: exp(-inf) is 0
+            huge = ((level.abs() > FLOAT64_FROM) & (level.abs() < torch.inf)).any(0)
+            if not bool(huge.all()):
+                scores = _scores(query, key, score, spans, sample, key_head, rows, columns, torch.float32)
+                torch.exp(scores.sub_(level[..., None]), out=place)
+            for row in torch.nonzero(huge).flatten().tolist():
+                line = slice(rows.start + row, rows.start + row + 1)
+                exact = _scores(query, key, score, spans, sample, key_head, line, slice(0, key.shape[2]), torch.float64)
+                if score.sink is not None:
+                    sink = score.sink[own].double()[:, None, None].expand(-1, exact.shape[1], 1)
+                    exact = torch.cat([exact, sink], -1)
+                place[:, row] = torch.softmax(exact, -1)[:, 0, columns].float()
+    seen = visible_cells(score, spans, slice(0, None), slice(0, None), rows, columns, biases=False)
+    return window.masked_fill_(~(seen & spans.real[:, None, rows, None]), 0.0)
+
+
+def _scores(
+    query: Tensor,
+    key: Tensor,
+    score: ScoreSpec,
+    spans: Spans,
+    sample: int,
+    key_head: int,
+    rows: slice,
+    columns: slice,
+    dtype: torch.dtype,
+) -> Tensor:
+    """Scores of one key head's part of a window, hidden cells -inf: [g, rows, columns]."""
+    group = query.shape[1] // key.shape[1]
+    own = slice(key_head * group, (key_head + 1) * group)
+    left = query[sample, own, rows].to(dtype) * score.scale
+    products = left @ key[sample, key_head, columns].to(dtype).mT
+    scores = finish_scores(products, score, spans, sample, own, rows, columns)
+    keys = torch.arange(columns.start, columns.stop, device=scores.device)
+    low, high = spans.low[sample, rows, None], spans.high[sample, rows, None]
+    return scores.masked_fill_((keys < low) | (keys >= high), HIDDEN)
+
+
+def _check(
+    query: Tensor, key: Tensor, score: ScoreSpec, lse: Tensor, rows: slice, columns: slice
+) -> tuple[slice, slice, Spans]:
+    check_query_and_key(query, key)
+    batch, heads, n_query, _ = query.shape
+    n_key = key.shape[2]
+    check_score(score, batch, heads, n_query, n_key, query.device)
+    if lse.shape != query.shape[:3]:
+        raise ValueError(f"lse: expected {list(query.shape[:3])}, that of all rows, got {list(lse.shape)}.")
+    spans = spans_of(score, batch, n_query, n_key).to(query.device)
+    return _window(rows, n_query, "rows"), _window(columns, n_key, "columns"), spans
+
+
+def _window(window: slice, length: int, name: str) -> slice:
+    """The slice with both ends said. Refused: steps, negative numbers, empty windows and windows outside the map."""
+    start, stop = window.start or 0, length if window.stop is None else window.stop
+    if window.step not in (None, 1) or not 0 <= start < stop <= length:
+        raise ValueError(f"{name}: expected start < stop within 0 .. {length} and no step, got {window}.")
+    return slice(start, stop)
+
+
+def _batch_of(score: ScoreSpec) -> int:
+    """Number of samples that the rule tells apart."""
+    fields = (score.key_padding, score.row_padding, score.mask, score.key_bias, score.row_bias, score.bias)
+    return max((tensor.shape[0] for tensor in fields if tensor is not None), default=1)
+
+
+def _device_of(score: ScoreSpec) -> torch.device:
+    return next((value.device for value in vars(score).values() if isinstance(value, Tensor)), torch.device("cpu"))
