@@ -15,7 +15,7 @@ from backend.errors import NotFound
 from backend.settings import bundled_folder
 from backend.store import Analysis, Entry, Library, Study
 
-ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 OWNER_COOKIE = "headwater_owner"  # random name of a browser; it owns what it ran
 
 
@@ -46,6 +46,10 @@ class Shelf:
         """What this person may see: the own folder's entries newest first, then the bundled ones."""
         own = [entry for entry in self.own.list() if may_see(entry, owner)]
         return own + self.bundled.list()
+
+    def title(self, id: str) -> str:
+        """The title as it is now; titles may change while the analysis stays."""
+        return self.library_of(id).entry(id).title
 
     def open(self, id: str, owner: str | None = None) -> Opened:
         """Opens by id; raises NotFound where there is none, or none for this person."""

@@ -1,0 +1,39 @@
+"""The addresses under /data: maps, thumbnails, tables and files of analyses, for the browser and for other programs.
+
+One file per handler. Handlers are plain functions, which the server runs in threads beside its event loop.
+"""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Mount, Route
+
+from backend.routes.answers import OpenAnalysis, json_error
+from backend.routes.file import file
+from backend.routes.grid import grid
+from backend.routes.health import health
+from backend.routes.map_window import map_window
+from backend.routes.tables import tables
+
+METHODS = ["GET"]  # and HEAD, which the router adds
+
+
+def routes(open_analysis: OpenAnalysis, prefixes: tuple[str, ...] = ("",)) -> list[BaseRoute]:
+    """Everything under {prefix}/data, for each prefix; what is not known there answers 404 as JSON."""
+    handlers = [
+        Route("/health", health, methods=METHODS),
+        Route("/{id}/map/{kind}/{layer}/{head}", map_window(open_analysis), methods=METHODS),
+        Route("/{id}/grid/{kind}/{layer}.png", grid(open_analysis), methods=METHODS),
+        Route("/{id}/analysis.duckdb", file(open_analysis), methods=METHODS),
+        Route("/{id}/{table}.{form}", tables(open_analysis), methods=METHODS),
+        Route("/{rest:path}", unknown, methods=None),
+    ]
+    return [Mount(f"{prefix}/data", routes=handlers) for prefix in dict.fromkeys(prefixes)]
+
+
+def unknown(request: Request) -> Response:
+    """The answer for addresses that do not exist, so that no program mistakes the app's page for data."""
+    if request.method not in ("GET", "HEAD"):
+        return json_error(405, f"Only GET is answered here, not {request.method}.")
+    return json_error(404, "There is nothing at this address. See docs/operating.md for the addresses under /data.")

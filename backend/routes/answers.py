@@ -1,0 +1,96 @@
+"""How every data route answers: bytes that never change with their tag, or a sentence as JSON.
+
+An analysis is immutable, so an answer is tagged by what was asked, and a browser that has it is told so before
+anything is computed. Only what belongs to one person is kept out of shared caches.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import logging
+from collections.abc import Callable
+from functools import wraps
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from backend.errors import Damaged, HeadwaterError, NewerFile, NoExactMap, NotFound
+from backend.routes.parameters import BadRequest
+from backend.shelf import OWNER_COOKIE, Opened
+
+OpenAnalysis = Callable[[str, str | None], Opened]  # id, owner -> what the owner may see; NotFound otherwise
+
+ANSWERS_VERSION = 1  # raise when the bytes of an answer change for the same analysis
+YEAR = 365 * 24 * 3600
+STATUS = {BadRequest: 400, NotFound: 404, NoExactMap: 404, Damaged: 500, NewerFile: 500}
+COMPRESS_FROM = 2048  # bytes
+WORTH_IT = 0.85  # compressed size over plain size; above it the bytes are sent as they are
+log = logging.getLogger(__name__)
+
+
+def json_error(status: int, sentence: str) -> JSONResponse:
+    """The one form of every refusal."""
+    return JSONResponse({"error": sentence}, status_code=status, headers={"Cache-Control": "no-store"})
+
+
+def speaks_json(handler: Callable[[Request], Response]) -> Callable[[Request], Response]:
+    """Turns the errors that are meant for a person into their JSON form."""
+
+    @wraps(handler)
+    def answer(request: Request) -> Response:
+        try:
+            return handler(request)
+        except HeadwaterError as error:
+            status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
+            if status == 500:
+                log.warning("%s: %s", request.url.path, error)
+            return json_error(status, str(error))
+
+    return answer
+
+
+def opened(open_analysis: OpenAnalysis, request: Request) -> Opened:
+    """What the path's id names, as far as the browser that asks may see it."""
+    return open_analysis(request.path_params["id"], request.cookies.get(OWNER_COOKIE))
+
+
+def tag_of(request: Request) -> str:
+    """The entity tag of what is asked for: path and parameters, in any order of the parameters."""
+    asked = [
+        request.url.path.rpartition("/data/")[2],
+        *sorted(f"{k}={v}" for k, v in request.query_params.multi_items()),
+    ]
+    return f'"{ANSWERS_VERSION}-{hashlib.sha256(chr(0).join(asked).encode()).hexdigest()[:24]}"'
+
+
+def kept_already(request: Request, private: bool) -> Response | None:
+    """The short answer for a browser that has these bytes; None where they must be made."""
+    tags = [tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")]
+    return Response(status_code=304, headers=caching(request, private)) if tag_of(request) in tags else None
+
+
+def immutable(
+    request: Request, body: bytes, media_type: str, *, private: bool, filename: str | None = None, compress: bool = True
+) -> Response:
+    """Bytes that will never be others, compressed where that pays and the browser takes it."""
+    headers = caching(request, private)
+    if filename is not None:
+        headers["Content-Disposition"] = f'attachment; filename="{filename}"'
+    packed = _packed(body) if compress and "gzip" in request.headers.get("accept-encoding", "") else None
+    # The app's own compression passes by answers that name an encoding; "identity" keeps it from a second try.
+    headers["Content-Encoding"] = "identity" if packed is None else "gzip"
+    headers["Vary"] = "Accept-Encoding, Cookie"
+    return Response(body if packed is None else packed, media_type=media_type, headers=headers)
+
+
+def _packed(body: bytes) -> bytes | None:
+    if len(body) < COMPRESS_FROM:
+        return None
+    packed = gzip.compress(body, compresslevel=1, mtime=0)
+    return packed if len(packed) < WORTH_IT * len(body) else None
+
+
+def caching(request: Request, private: bool) -> dict[str, str]:
+    scope = "private" if private else "public"
+    return {"Cache-Control": f"{scope}, max-age={YEAR}, immutable", "ETag": tag_of(request)}

@@ -1,0 +1,21 @@
+"""The first page: what to read, what is being read, and what has been read. The link holds only what was searched."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pages.shared.frame import home_frame
+from pages.shared.panels.library_list import library_list
+from pages.shared.panels.run_cards import run_cards
+from pages.shared.panels.run_form import run_form
+
+
+def home() -> None:
+    """Draws the page."""
+    home_frame()
+    left, right = st.columns(2, gap="large")
+    with left:
+        run_form()
+        run_cards()
+    with right:
+        library_list()

@@ -1,0 +1,74 @@
+"""What has been read: the stored analyses with the bundled ones; search, sort, pin, tags, delete with undo, storage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import streamlit as st
+
+from backend.store import Entry
+from pages.shared.opened import owner, shelf
+from pages.shared.panels.library_row import DELETED, TROUBLE, library_row
+
+PER_PAGE = 8
+SORTS: dict[str, tuple[Callable[[Entry], object], bool]] = {  # name -> (key, largest first)
+    "Newest": (lambda entry: entry.created_at, True),
+    "Title": (lambda entry: entry.title.casefold(), False),
+    "Model": (lambda entry: (entry.model or "").casefold(), False),
+    "Tokens": (lambda entry: entry.n_tokens or 0, True),
+    "Size": (lambda entry: entry.bytes, True),
+}
+
+
+def library_list() -> None:
+    """Draws the list."""
+    entries = shelf().entries(owner())
+    st.text("Recent and pinned analyses")
+    with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
+        wanted = st.text_input(
+            "Search", key="headwater_search", placeholder="title, model, tag", live=True, persist_state="session"
+        )
+        order = st.selectbox("Sort", list(SORTS), key="headwater_sort", width=120, persist_state="session")
+    found = arrange(entries, wanted or "", order)
+    _undo()
+    if not found:
+        st.text("Nothing is stored yet: run a prompt." if not entries else "No analysis matches the search.")
+        return
+    pages = -(-len(found) // PER_PAGE)
+    page = min(st.session_state.get("headwater_page", 1), pages)
+    for entry in found[(page - 1) * PER_PAGE : page * PER_PAGE]:
+        library_row(entry, bundled=entry.id in shelf().bundled_ids)
+    if pages > 1:
+        st.pagination(pages, key="headwater_page", max_visible_pages=7)
+    own = [entry for entry in entries if entry.id not in shelf().bundled_ids]
+    st.caption(f"{len(own)} stored, {amount(sum(entry.bytes for entry in own))}")
+
+
+def arrange(entries: list[Entry], wanted: str, order: str) -> list[Entry]:
+    """The entries that hold every word of the search in title, model or tags; pinned ones first, then in order."""
+    words = wanted.casefold().split()
+    found = [entry for entry in entries if all(word in _searched(entry) for word in words)]
+    key, largest_first = SORTS[order]
+    return sorted(sorted(found, key=key, reverse=largest_first), key=lambda entry: not entry.pinned)
+
+
+def amount(n_bytes: int) -> str:
+    """Bytes for a person."""
+    if n_bytes < 1e6:
+        return f"{n_bytes / 1e3:.0f} kB"
+    return f"{n_bytes / 1e6:.0f} MB" if n_bytes < 1e9 else f"{n_bytes / 1e9:.1f} GB"
+
+
+def _searched(entry: Entry) -> str:
+    return " ".join([entry.title, entry.model or "", *entry.tags]).casefold()
+
+
+def _undo() -> None:
+    """What was deleted since this page was opened, each with a way back; and what went wrong."""
+    trouble = st.session_state.pop(TROUBLE, None)
+    if trouble:
+        st.text(trouble)
+    for id, title in st.session_state.get(DELETED, {}).items():
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.text(f"Deleted: {title}", width="stretch", wrap=False)
+            st.button("Undo", key=f"headwater_undo_{id}", on_click=st.session_state[DELETED].pop, args=(id,))

@@ -1,0 +1,67 @@
+"""One stored analysis in the list: a strip of its heads, what it is, and what can be done with it."""
+
+from __future__ import annotations
+
+from html import escape
+
+import streamlit as st
+
+from backend.errors import HeadwaterError
+from backend.store import Entry
+from pages.shared.opened import shelf
+
+DELETED = "headwater_deleted"  # ids that were deleted on this page and can still come back, the last one last
+TROUBLE = "headwater_list_trouble"  # why a change was refused, said once
+
+
+def library_row(entry: Entry, *, bundled: bool) -> None:
+    """Draws the row. Bundled analyses cannot be changed."""
+    with st.container(key=f"headwater_row_{entry.id}", horizontal=True, vertical_alignment="center", gap="small"):
+        # The id is checked wherever it comes in and is escaped all the same.
+        theme = "dark" if st.context.theme.type == "dark" else "light"
+        source = f"data/{escape(entry.id)}/grid/self/{(entry.n_layers or 1) // 2}.png?size=32&amp;theme={theme}"
+        st.html(f'<img class="headwater-strip" loading="lazy" alt="" src="{source}">', width=100)
+        with st.container(gap=None, width="stretch"):
+            st.text(entry.title, wrap=False)
+            with st.container(key=f"headwater_facts_{entry.id}"):
+                st.text(facts(entry, bundled=bundled), wrap=False)
+        st.page_link("pages/heads.py", label="Open", query_params={"analysis": entry.id})
+        if not bundled:
+            _more(entry)
+
+
+def facts(entry: Entry, *, bundled: bool) -> str:
+    """Model, tokens, day and tags on one line."""
+    origin = "bundled" if bundled else str(entry.created_at)[:10]
+    parts = [entry.model or "unknown model", f"{entry.n_tokens or 0:,} tokens", origin, *entry.tags]
+    return " · ".join(["pinned", *parts] if entry.pinned else parts)
+
+
+def _more(entry: Entry) -> None:
+    with st.popover("⋯", type="tertiary", key=f"headwater_more_{entry.id}"):
+        pin = "Unpin" if entry.pinned else "Pin"
+        st.button(
+            pin, key=f"headwater_pin_{entry.id}", on_click=change, args=(entry.id,), kwargs={"pinned": not entry.pinned}
+        )
+        tags = f"headwater_tags_{entry.id}"
+        st.session_state.setdefault(tags, ", ".join(entry.tags))
+        st.text_input("Tags, with commas between", key=tags, on_change=_tag, args=(entry.id, tags))
+        st.button("Delete", key=f"headwater_delete_{entry.id}", on_click=delete, args=(entry.id, entry.title))
+
+
+def change(id: str, **changes: object) -> None:
+    """Writes what may change of an analysis; a refusal is said on the next run."""
+    try:
+        shelf().own.update(id, **changes)
+    except HeadwaterError as error:
+        st.session_state[TROUBLE] = str(error)
+
+
+def _tag(id: str, key: str) -> None:
+    tags = [tag.strip() for tag in st.session_state[key].split(",")]
+    change(id, tags=[tag for tag in tags if tag])
+
+
+def delete(id: str, title: str) -> None:
+    """Takes an analysis out of the list. It is deleted for good when the page is left."""
+    st.session_state[DELETED] = {**st.session_state.get(DELETED, {}), id: title}

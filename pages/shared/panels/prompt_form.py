@@ -1,0 +1,110 @@
+"""What is read: a text, documents with a question, a chat, worked examples, or a pair of sentences."""
+
+from __future__ import annotations
+
+import re
+
+import streamlit as st
+
+from backend.prompts import Prompt
+from pages.shared.examples import EXAMPLES, Example
+from pages.shared.typing_pause import typing_pause
+
+FORM = "headwater_form"
+AREA = "headwater_prompt_area"  # container of all text areas of the form
+ROLE = re.compile(r"(system|user|assistant):\s*", re.IGNORECASE)
+ARROW = "=>"
+
+
+def prompt_form() -> tuple[Prompt | None, str | None]:
+    """Draws the form; the prompt, or None with the sentence that says what is missing."""
+    st.session_state.setdefault(FORM, "Text")
+    form = st.segmented_control("Prompt", list(FORMS), required=True, key=FORM, persist_state="session")
+    with st.container(key=AREA):
+        prompt, missing = FORMS[form]()
+    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        st.text("Examples")
+        for number, example in enumerate(EXAMPLES):
+            st.button(example.title, key=f"headwater_example_{number}", on_click=use, args=(example,), type="tertiary")
+        typing_pause(AREA)
+    return prompt, missing
+
+
+def use(example: Example) -> None:
+    """Puts an example into the form; a callback."""
+    st.session_state[FORM] = "Documents" if example.documents else "Text"
+    if example.documents:
+        st.session_state["headwater_documents"] = "\n\n".join(example.documents)
+        st.session_state["headwater_question"] = example.question
+    else:
+        st.session_state["headwater_text"] = example.text
+
+
+def paragraphs(text: str) -> list[str]:
+    """The paragraphs of a text: what stands between empty lines, as typed."""
+    return [part.strip("\n") for part in re.split(r"\n[ \t]*\n", text) if part.strip()]
+
+
+def turns(text: str) -> list[dict[str, str]]:
+    """A chat from paragraphs that begin with system:, user: or assistant:; one without belongs to the turn before."""
+    chat: list[dict[str, str]] = []
+    for part in paragraphs(text):
+        match = ROLE.match(part)
+        if match:
+            chat.append({"role": match[1].lower(), "content": part[match.end() :]})
+        elif chat:
+            chat[-1]["content"] += "\n\n" + part
+        else:
+            chat.append({"role": "user", "content": part})
+    return chat
+
+
+def shots(text: str) -> list[tuple[str, str]]:
+    """Worked examples from lines `input => output`."""
+    pairs = [line.rsplit(ARROW, 1) for line in text.splitlines() if ARROW in line]
+    return [(left.strip(), right.strip()) for left, right in pairs]
+
+
+def _text() -> tuple[Prompt | None, str | None]:
+    text = _area("Text", "headwater_text", 160)
+    return (Prompt(text=text), None) if text.strip() else (None, "Type or paste a text, or press an example.")
+
+
+def _documents() -> tuple[Prompt | None, str | None]:
+    documents = paragraphs(_area("Documents, an empty line between two", "headwater_documents", 150))
+    question = _line("Question", "headwater_question")
+    if not documents or not question.strip():
+        return None, "Give at least one document and a question."
+    return Prompt(documents=documents, question=question), None
+
+
+def _chat() -> tuple[Prompt | None, str | None]:
+    text = _area("Turns: paragraphs that begin with system:, user: or assistant:", "headwater_chat", 190)
+    chat = turns(text)
+    return (Prompt(chat=chat), None) if chat else (None, "Give at least one turn, as in  user: Hello.")
+
+
+def _examples() -> tuple[Prompt | None, str | None]:
+    examples = shots(_area("One example per line:  input => output", "headwater_shots", 150))
+    question = _line("New input", "headwater_new_input")
+    if not examples or not question.strip():
+        return None, "Give at least one line  input => output  and a new input."
+    return Prompt(examples=examples, question=question), None
+
+
+def _pair() -> tuple[Prompt | None, str | None]:
+    first, second = _line("First sentence", "headwater_first"), _line("Second sentence", "headwater_second")
+    if not first.strip() or not second.strip():
+        return None, "Give both sentences. Pairs are for encoders such as MiniLM."
+    return Prompt(pair=(first, second)), None
+
+
+FORMS = {"Text": _text, "Documents": _documents, "Chat": _chat, "Examples": _examples, "Pair": _pair}
+
+
+def _area(label: str, key: str, height: int) -> str:
+    return st.text_area(label, key=key, height=height, persist_state="session") or ""
+
+
+def _line(label: str, key: str) -> str:
+    return st.text_input(label, key=key, persist_state="session") or ""

@@ -1,0 +1,94 @@
+"""What is being read: a card per run of this browser, with its progress and a way to stop it.
+
+The cards redraw themselves once a second while something is under way; the rest of the page is left alone. Runs belong
+to the browser, so a second tab and a reloaded page show the same cards.
+"""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from backend.errors import HeadwaterError
+from backend.jobs import Job, process_jobs
+from pages.shared.opened import owner
+
+STARTED = "headwater_started"  # ids of the runs this tab started
+DISMISSED = "headwater_dismissed"  # ids of finished runs whose card was closed here
+TROUBLE = "headwater_save_trouble"  # why saving again failed, said once
+SHOWN = 4  # finished cards
+UNDER_WAY = ("queued", "running")
+
+
+def run_cards() -> None:
+    """Draws the cards of this browser's runs."""
+    busy = any(job.state in UNDER_WAY for job in my_jobs())
+    st.fragment(_cards, run_every=1.0 if busy else None)(busy)
+
+
+def my_jobs() -> list[Job]:
+    """The runs of this browser, newest first; those of this tab only where it has no cookie."""
+    name = owner()
+    jobs = process_jobs()
+    if name is not None:
+        return jobs.jobs(name)
+    started = st.session_state.get(STARTED, [])
+    return [job for job in jobs.jobs() if job.id in started]
+
+
+def _cards(busy_before: bool) -> None:
+    jobs = my_jobs()
+    dismissed = st.session_state.get(DISMISSED, set())
+    busy = [job for job in jobs if job.state in UNDER_WAY]
+    over = [job for job in jobs if job.state not in UNDER_WAY and job.id not in dismissed]
+    if busy_before and not busy:
+        st.rerun()  # the list of analyses beside the cards has a new entry
+    trouble = st.session_state.pop(TROUBLE, None)
+    if trouble:
+        st.text(trouble)
+    for job in [*busy, *over[:SHOWN]]:
+        with st.container(border=True, key=f"headwater_run_{job.id}"):
+            _card(job)
+
+
+def _card(job: Job) -> None:
+    with st.container(horizontal=True, wrap=False, vertical_alignment="center", gap="small"):
+        st.text(job.title, width="stretch", wrap=False)
+        if job.state in UNDER_WAY:
+            st.button("Cancel", key=f"headwater_cancel_{job.id}", on_click=process_jobs().cancel, args=(job.id,))
+        else:
+            _after(job)
+    if job.state in UNDER_WAY:
+        st.progress(job.layer / job.n_layers if job.n_layers else 0.0)
+    st.text(sentence(job))
+
+
+def _after(job: Job) -> None:
+    """What can be done once a run is over."""
+    if job.state == "done" and job.analysis_id:
+        st.page_link("pages/heads.py", label="Open", query_params={"analysis": job.analysis_id})
+    elif job.state == "failed" and job.unsaved:
+        st.button("Save again", key=f"headwater_save_{job.id}", on_click=_save_again, args=(job.id,))
+    st.button("Close", key=f"headwater_close_{job.id}", on_click=_dismiss, args=(job.id,), type="tertiary")
+
+
+def sentence(job: Job) -> str:
+    """How a run stands, in a sentence."""
+    if job.state == "queued":
+        return "Next in line." if job.position <= 1 else f"Waiting: {job.position} runs are before it."
+    if job.state == "running":
+        where = f"layer {job.layer} of {job.n_layers}" if job.n_layers else (job.step or "starting")
+        left = "" if job.seconds_left is None else f", about {max(job.seconds_left, 0.1):.1f} s left"
+        return f"Reading: {where}{left}."
+    endings = {"done": "Done.", "cancelled": "Stopped on request; nothing was stored."}
+    return endings.get(job.state) or job.error or "The run ended without a result. Start it again."
+
+
+def _dismiss(job_id: str) -> None:
+    st.session_state.setdefault(DISMISSED, set()).add(job_id)
+
+
+def _save_again(job_id: str) -> None:
+    try:
+        process_jobs().save_again(job_id)
+    except HeadwaterError as error:
+        st.session_state[TROUBLE] = str(error)

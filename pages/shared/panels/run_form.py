@@ -1,0 +1,108 @@
+"""The form that starts a run: model, prompt, what the run will take, and the button.
+
+It is a fragment: typing redraws the form and its estimate, not the page. A model that came as a package is loaded
+beside the page as soon as there is a prompt, so that the estimate is exact and the run starts at once.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import streamlit as st
+
+from backend.errors import HeadwaterError
+from backend.jobs import process_jobs
+from backend.models import load
+from backend.options import Options
+from backend.pipeline import analyse, estimate
+from backend.prompts import Prompt, encode
+from pages.shared.opened import owner, shelf
+from pages.shared.panels.model_choice import ModelChoice, model_choice
+from pages.shared.panels.prompt_form import prompt_form
+from pages.shared.panels.run_cards import STARTED
+
+TITLE_LENGTH = 60
+WAITING = "headwater_waiting"  # the estimate waits for the model
+
+
+@st.fragment
+def run_form() -> None:
+    """Draws the form."""
+    st.text("What is being read?")
+    choice = model_choice()
+    prompt, missing = prompt_form()
+    with st.container(horizontal=True, wrap=False, vertical_alignment="center", key="headwater_estimate"):
+        with st.container(width="stretch"):
+            if prompt is None or not choice.name:
+                st.text(missing or "Give a model.")
+            elif not choice.packaged:
+                st.text("The estimate is made when the model has been loaded by its first run.")
+            else:
+                st.fragment(_estimate, run_every=None if _loading(choice.name).done() else 1.0)(choice, prompt)
+        ready = prompt is not None and bool(choice.name)
+        pressed = st.button("Run", type="primary", disabled=not ready, key="headwater_run")
+    if pressed and ready:
+        start(choice, prompt)
+        st.rerun()
+
+
+def start(choice: ModelChoice, prompt: Prompt) -> None:
+    """Queues the run for this browser."""
+    name, library, visitor = choice.name, shelf().own, owner()
+
+    def work(progress, cancel) -> str:
+        progress("loading the model", 0, 0, None)
+        return analyse(load(name), prompt, library=library, owner=visitor, progress=progress, cancel=cancel).id
+
+    job = process_jobs().submit(f"{title_of(prompt)} · {choice.title}", work, owner=visitor)
+    st.session_state.setdefault(STARTED, []).append(job.id)
+
+
+def title_of(prompt: Prompt) -> str:
+    """The first words of a prompt, on one line."""
+    first = prompt.text or prompt.question or (prompt.chat or [{}])[-1].get("content") or " / ".join(prompt.pair or ())
+    line = " ".join(first.split())
+    return line if len(line) <= TITLE_LENGTH else line[:TITLE_LENGTH] + "…"
+
+
+def _estimate(choice: ModelChoice, prompt: Prompt) -> None:
+    """One sentence: tokens, time, disk, exact maps; or why the run cannot be made."""
+    loading = _loading(choice.name)
+    if not loading.done():
+        st.session_state[WAITING] = True
+        st.text("The model is being loaded; the estimate follows.")
+        return
+    if st.session_state.pop(WAITING, False):
+        st.rerun()  # the form is drawn anew without the clock that waited for the model
+    try:
+        loading.result()
+        model = load(choice.name)
+        encoded = encode(model, prompt)
+        st.text(estimate(model, len(encoded.token_ids), Options()).sentence)
+        for notice in encoded.notices:
+            st.text(notice)
+    except HeadwaterError as error:
+        _forget(choice.name)
+        st.text(str(error))
+
+
+@st.cache_resource(show_spinner=False)
+def _loader() -> tuple[ThreadPoolExecutor, dict[str, Future]]:
+    return ThreadPoolExecutor(max_workers=1, thread_name_prefix="headwater-model"), {}
+
+
+def _loading(name: str) -> Future:
+    pool, futures = _loader()
+    if name not in futures:
+        futures[name] = pool.submit(_load_only, name)
+    return futures[name]
+
+
+def _load_only(name: str) -> None:
+    """Loads into the process' own bounded store of models; the future must not keep the model alive beside it."""
+    load(name)
+
+
+def _forget(name: str) -> None:
+    """A load that failed is tried again at the next change, for instance when the network is back."""
+    _loader()[1].pop(name, None)
