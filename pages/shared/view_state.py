@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields, replace
 
 from backend.map_sizes import MapSize
 
-ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 WORD = re.compile(r"[a-z][a-z0-9_]{0,39}")
 WHOLE = re.compile(r"-?[0-9]{1,9}")
 SPAN = re.compile(r"([0-9]{1,9}):([0-9]{1,9})")
