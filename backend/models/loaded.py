@@ -1,0 +1,168 @@
+"""LoadedModel: a model with its tokenizer, and ModelCard: what can be said of it before anything runs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from backend.families import family_of
+from backend.models.check import self_check
+from backend.sites import survey
+from backend.types import LayerInfo
+
+
+@dataclass(frozen=True)
+class ModelCard:
+    """A model in numbers and words."""
+
+    name: str
+    revision: str | None
+    model_type: str
+    family: str | None  # the family in docs/models.md that proves its maps; None = checked, not in the list
+    architecture: str
+    parameters: int
+    vocabulary: int
+    hidden_size: int
+    max_positions: int | None
+    dtype: str
+    device: str
+    causal: bool
+    layers: list[LayerInfo]
+    checks: dict
+
+    @property
+    def heads(self) -> int:
+        """Heads of softmax attention, over all layers."""
+        return sum(layer.heads for layer in self.layers)
+
+
+class LoadedModel:
+    """A model in memory, ready to be captured. `load` makes one; `wrap` takes a transformers model as it is."""
+
+    def __init__(self, model, tokenizer, name: str, revision: str | None = None, *, private: bool = False) -> None:
+        self.model = model
+        self.tokenizer = tokenizer
+        self.processor = None
+        self.name = name
+        self.revision = revision
+        self._private = private  # nobody else holds the weights, so they cannot change
+        self._hash: str | None = None
+
+    @classmethod
+    def wrap(cls, model, tokenizer=None, name: str = "in-memory") -> LoadedModel:
+        """Any transformers model. Without a tokenizer it works for prompts given as token ids.
+
+        The model is left as it is; a capture switches it to evaluation and puts it back. Refused where it has no
+        softmax attention that can be read, or where its maps fail the self-check.
+        """
+        loaded = cls(model, tokenizer, name)
+        loaded.checks  # noqa: B018  refuses now rather than in the middle of a run
+        return loaded
+
+    @cached_property
+    def checks(self) -> dict:
+        """The self-check's results; Refused where it fails."""
+        return self_check(self.model)
+
+    @property
+    def weights_hash(self) -> str:
+        """sha256 over names, types, shapes and contents of all weights, 16 hexadecimal digits.
+
+        Of a wrapped model it is computed anew each time: its owner may have changed a weight.
+        """
+        if self._hash is None or not self._private:
+            self._hash = hash_weights(self.model)
+        return self._hash
+
+    @cached_property
+    def tokenizer_hash(self) -> str:
+        """sha256 over the tokenizer's vocabulary and rules, 16 hexadecimal digits; "" without a tokenizer."""
+        if self.tokenizer is None:
+            return ""
+        backend = getattr(self.tokenizer, "backend_tokenizer", None)
+        content = backend.to_str() if backend is not None else json.dumps(self.tokenizer.get_vocab(), sort_keys=True)
+        template = getattr(self.tokenizer, "chat_template", None) or ""
+        return hashlib.sha256(f"{content}\0{json.dumps(template)}".encode()).hexdigest()[:16]
+
+    @property
+    def config(self):
+        """The configuration of the text part."""
+        return self.model.config.get_text_config()
+
+    @property
+    def dtype(self) -> str:
+        """Such as "float32"."""
+        return str(self.model.dtype).removeprefix("torch.")
+
+    @property
+    def device(self) -> torch.device:
+        """Where inputs go."""
+        return self.model.get_input_embeddings().weight.device
+
+    @property
+    def eos_token_id(self) -> int | None:
+        """The token that ends a text (the first where there are several), or None."""
+        ids = getattr(self.model.generation_config, "eos_token_id", None) if self.predicts_next else None
+        ids = self.config.eos_token_id if ids is None else ids
+        return ids[0] if isinstance(ids, list | tuple) else ids
+
+    @property
+    def max_positions(self) -> int | None:
+        """The longest sequence the model was made for, in tokens; None where it names none."""
+        config = self.config
+        positions = getattr(config, "max_position_embeddings", None)
+        if positions is None or positions < 1:
+            return None
+        if config.model_type in ("roberta", "xlm-roberta", "camembert", "xlm-roberta-xl", "data2vec-text"):
+            return positions - config.pad_token_id - 1  # positions are counted from behind the padding id
+        return positions
+
+    @property
+    def causal(self) -> bool:
+        """Whether rows see earlier keys only, in every layer."""
+        return all(site.causal for site in survey(self.model).sites)
+
+    @property
+    def predicts_next(self) -> bool:
+        """Whether logits at a position are about the token after it."""
+        return self.causal and self.model.get_output_embeddings() is not None
+
+    def describe(self) -> ModelCard:
+        """What can be said of the model before anything runs."""
+        family = family_of(self.config.model_type)
+        return ModelCard(
+            name=self.name,
+            revision=self.revision,
+            model_type=self.config.model_type,
+            family=family.title if family else None,
+            architecture=type(self.model).__name__,
+            parameters=sum(p.numel() for p in self.model.parameters()),
+            vocabulary=self.config.vocab_size,
+            hidden_size=self.config.hidden_size,
+            max_positions=self.max_positions,
+            dtype=self.dtype,
+            device=str(self.device),
+            causal=self.causal,
+            layers=list(survey(self.model).layers),
+            checks=self.checks,
+        )
+
+
+def hash_weights(model) -> str:
+    """sha256 over all parameters and buffers that are saved."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(as_bytes(tensor))
+    return digest.hexdigest()[:16]
+
+
+def as_bytes(tensor: Tensor) -> memoryview:
+    """The contents of a tensor, without a copy where it lies on the CPU in one piece."""
+    flat = tensor.detach().cpu().contiguous().reshape(-1)
+    return memoryview(flat.view(torch.uint8).numpy())

@@ -1,0 +1,137 @@
+"""Read a model from its folder, check that the folder gave all of it, and prove its maps."""
+
+from __future__ import annotations
+
+import torch
+from transformers import (
+    MODEL_FOR_CAUSAL_LM_MAPPING,
+    MODEL_MAPPING,
+    AutoConfig,
+    AutoModel,
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    AutoTokenizer,
+)
+from transformers.utils import logging
+
+from backend.errors import Refused
+from backend.families import family_of
+from backend.models.loaded import LoadedModel
+from backend.models.sources import Source, locate
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+UNUSED_PARTS = ("pooler",)  # a part without weights that nothing shown depends on
+
+
+def read_model(name: str, revision: str | None, token: str | None, dtype: str, device: str) -> LoadedModel:
+    """A model from wherever its name points to. Refused, with a reason, where it cannot be read or captured."""
+    logging.disable_progress_bar()
+    place = choose_device(device)
+    source = locate(name, revision, token)
+    config = read_config(source)
+    loaded = LoadedModel(
+        read_weights(source, config, choose_dtype(dtype, place, source), place),
+        read_tokenizer(source),
+        source.name,
+        source.revision,
+        private=True,
+    )
+    loaded.checks  # noqa: B018  refuses now rather than in the middle of a run
+    return loaded
+
+
+def choose_device(device: str) -> torch.device:
+    """ "auto": a GPU where there is one."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        place = torch.device(device)
+        torch.empty(0, device=place)
+    except (RuntimeError, AssertionError) as error:
+        raise Refused(f"The device {device!r} is not there: {error}. Give auto, cpu or cuda.") from None
+    return place
+
+
+def choose_dtype(dtype: str, device: torch.device, source: Source) -> torch.dtype | str:
+    """ "auto": float32 on the CPU and for bundled models, else what the file holds."""
+    if dtype == "auto":
+        return torch.float32 if device.type == "cpu" or source.bundled else "auto"
+    if dtype not in DTYPES:
+        raise Refused(f"dtype: expected auto, {', '.join(DTYPES)}, got {dtype!r}.")
+    return DTYPES[dtype]
+
+
+def read_config(source: Source):
+    """The configuration, where the model is one that can be captured."""
+    try:
+        config = AutoConfig.from_pretrained(source.folder, local_files_only=True, trust_remote_code=False)
+    except (OSError, ValueError, KeyError) as error:
+        raise Refused(
+            f"{source.name}: its config.json names no architecture that transformers knows by itself "
+            f"({first_line(error)}). Code that comes with a model is never run."
+        ) from None
+    model_type = config.get_text_config().model_type
+    family = family_of(model_type)
+    if family is not None and family.refusal:
+        raise Refused(f"{source.name} is of the type {model_type}, which is not offered: {family.refusal}.")
+    if config.is_encoder_decoder:
+        raise Refused(f"{source.name} is an encoder-decoder ({model_type}); those are not offered yet.")
+    return config
+
+
+def choose_class(config):
+    """With its language head where the weights have one."""
+    architecture = (config.architectures or [""])[0]
+    if architecture.endswith(("ForCausalLM", "LMHeadModel")):
+        return AutoModelForCausalLM
+    if architecture.endswith("ForMaskedLM"):
+        return AutoModelForMaskedLM
+    if not architecture and type(config) in MODEL_FOR_CAUSAL_LM_MAPPING:
+        return AutoModelForCausalLM
+    if type(config) not in MODEL_MAPPING:
+        raise Refused(f"transformers has no model of the type {config.model_type}. Take one of docs/models.md.")
+    return AutoModel
+
+
+def read_weights(source: Source, config, dtype: torch.dtype | str, device: torch.device):
+    """The model, evaluating and without gradients; Refused where weights are missing, unlike or not finite."""
+    try:
+        model, report = choose_class(config).from_pretrained(
+            source.folder,
+            config=config,
+            dtype=dtype,
+            local_files_only=True,
+            trust_remote_code=False,
+            use_safetensors=True,
+            output_loading_info=True,
+        )
+    except (OSError, ValueError, RuntimeError, ImportError) as error:
+        raise Refused(f"{source.name}: its weights cannot be read ({first_line(error)}).") from error
+    missing = [key for key in report["missing_keys"] if not any(part in key.split(".") for part in UNUSED_PARTS)]
+    unlike = [str(key[0]) for key in report["mismatched_keys"]]
+    if missing or unlike:
+        raise Refused(
+            f"{source.name}: its weights do not match its config.json: {len(missing)} tensors are missing and "
+            f"{len(unlike)} have another shape, such as {(missing + unlike)[0]}. Give the folder it was saved to."
+        )
+    broken = next((key for key, p in model.named_parameters() if not bool(p.float().sum().isfinite())), None)
+    if broken is not None:
+        raise Refused(f"{source.name}: the tensor {broken} holds NaN or infinity. Load undamaged weights.")
+    return model.to(device).eval().requires_grad_(False)
+
+
+def read_tokenizer(source: Source):
+    """The model's tokenizer."""
+    try:
+        return AutoTokenizer.from_pretrained(source.folder, local_files_only=True, trust_remote_code=False)
+    except (OSError, ValueError, TypeError, KeyError, ImportError, AttributeError) as error:
+        raise Refused(
+            f"{source.name} has no tokenizer that can be read ({first_line(error)}). Put the model's tokenizer files "
+            "(tokenizer.json, tokenizer_config.json) beside its weights."
+        ) from None
+
+
+def first_line(error: BaseException) -> str:
+    """What an exception says, in one line."""
+    lines = str(error).strip().splitlines()
+    return lines[0][:300].rstrip(".") if lines else type(error).__name__

@@ -1,0 +1,194 @@
+"""Where a model computes attention: found by running it once on a few tokens, not by guessing from names.
+
+The survey of a model is kept as long as the model lives. It gives the attention layers in call order, the block each
+belongs to, the output projection where it is a plain matrix, and the layers that do something else.
+"""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor, nn
+
+from backend.attention import Call, switched
+from backend.errors import Refused
+from backend.families import family_of, mixer_name
+from backend.types import LayerInfo
+from kernels.api import attend
+from kernels.measures import NOTHING
+
+PROBE_TOKENS = 6
+
+
+@dataclass(eq=False)
+class Site:
+    """One attention call of a forward pass."""
+
+    info: LayerInfo
+    module: nn.Module
+    block: nn.Module | None  # the layer that holds the module; its input is the residual stream
+    causal: bool
+    projection: nn.Module | None  # W_O where it is a plain matrix applied to the attention output
+    factor: Tensor | None = field(default=None, repr=False)  # of W_O per head, see capture.output_norm
+    stamp: tuple[int, int] | None = None  # the weights that the factor was made of
+
+
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """All sites of a model in call order, and every layer in order of its number."""
+
+    sites: tuple[Site, ...]
+    layers: tuple[LayerInfo, ...]
+
+
+_surveys: weakref.WeakKeyDictionary[nn.Module, Survey] = weakref.WeakKeyDictionary()
+
+
+def survey(model: nn.Module) -> Survey:
+    """The attention layers of `model`. Refused where it has none that can be captured."""
+    if model not in _surveys:
+        calls, projections = probe(model)
+        if not calls:
+            raise Refused(no_sites(model))
+        infos = number(model, calls)
+        modules = dict(model.named_modules())
+        sites = [
+            Site(info, call.module, modules.get(block_name(info.module)), call.score.causal, projections.get(place))
+            for place, (call, info) in enumerate(zip(calls, infos, strict=True))
+        ]
+        _surveys[model] = Survey(tuple(sites), with_other_layers(model, infos))
+    return _surveys[model]
+
+
+def probe(model: nn.Module) -> tuple[list[Call], dict[int, nn.Module]]:
+    """Run a few tokens through the model: its attention calls, and the plain matrix each call's output goes into."""
+    calls: list[Call] = []
+    outputs: list[Tensor] = []
+    projections: dict[int, nn.Module] = {}
+
+    def handler(call: Call) -> Tensor:
+        calls.append(call)
+        output = attend(call.query, call.key, call.value, call.score, NOTHING).output
+        # The layout that the attention function returns, so that what the model receives is a view of what is kept.
+        outputs.append(output.transpose(1, 2).contiguous())
+        return outputs[-1].transpose(1, 2)
+
+    def reads_output(module: nn.Module, args: tuple) -> None:
+        for number, output in enumerate(outputs):
+            if args and isinstance(args[0], Tensor) and args[0].data_ptr() == output.data_ptr():
+                projections.setdefault(number, module)
+
+    matrices = [
+        module for name, module in model.named_modules() if is_plain_matrix(module) and "base_layer" not in name
+    ]
+    hooks = [module.register_forward_pre_hook(reads_output) for module in matrices]
+    try:
+        with switched(model, handler):
+            model(**probe_inputs(model))
+    except (RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError) as error:
+        raise Refused(f"A probe of {PROBE_TOKENS} tokens failed in {type(model).__name__}: {error}") from error
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return calls, projections
+
+
+def is_plain_matrix(module: nn.Module) -> bool:
+    """A weight matrix in floating point with nothing around it (not quantised, no adapter)."""
+    return type(module) is nn.Linear or type(module).__name__ == "Conv1D"
+
+
+def matrix_of(module: nn.Module) -> Tensor:
+    """The weight of a plain matrix as [in, out]."""
+    return module.weight.T if type(module) is nn.Linear else module.weight
+
+
+def probe_inputs(model: nn.Module, length: int = PROBE_TOKENS) -> dict[str, Tensor]:
+    """A few ordinary token ids for the model's forward."""
+    if getattr(model, "main_input_name", "input_ids") != "input_ids":
+        raise Refused(f"{type(model).__name__} reads {model.main_input_name}, not text. Only text models can be run.")
+    config = model.config.get_text_config()
+    special = {getattr(config, name, None) for name in ("pad_token_id", "bos_token_id", "eos_token_id")}
+    ids = [i for i in range(3, min(config.vocab_size, 64)) if i not in special][:length]
+    tokens = torch.tensor([ids], device=model.get_input_embeddings().weight.device)
+    inputs = {"input_ids": tokens}
+    if getattr(model.config, "is_encoder_decoder", False):
+        inputs["decoder_input_ids"] = tokens
+    return inputs
+
+
+def number(model: nn.Module, calls: list[Call]) -> list[LayerInfo]:
+    """LayerInfo of every call, in call order."""
+    names = {module: name for name, module in model.named_modules()}
+    infos = []
+    for call in calls:
+        name, score = names[call.module], call.score
+        infos.append(
+            LayerInfo(
+                kind=kind_of(model, name),
+                layer=layer_number(call.module, name),
+                module=name,
+                attention="softmax",
+                heads=call.query.shape[1],
+                key_heads=call.key.shape[1],
+                head_dim=call.query.shape[-1],
+                value_dim=call.value.shape[-1],
+                window_size=score.window or score.chunk or (sum(score.around) + 1 if score.around else None),
+            )
+        )
+    if len({(info.kind, info.layer) for info in infos}) < len(infos):  # one module used by several layers (ALBERT)
+        counts: dict[str, int] = {}
+        for place, info in enumerate(infos):
+            infos[place] = replace(info, layer=counts.get(info.kind, 0))
+            counts[info.kind] = counts.get(info.kind, 0) + 1
+    return infos
+
+
+def kind_of(model: nn.Module, name: str) -> str:
+    """ "self", or "encoder", "decoder", "cross" in an encoder-decoder."""
+    if any(part in name for part in ("EncDecAttention", "encoder_attn", "crossattention")):
+        return "cross"
+    if not getattr(model.config, "is_encoder_decoder", False):
+        return "self"
+    return "encoder" if "encoder" in name.split(".") else "decoder"
+
+
+def layer_number(module: nn.Module, name: str) -> int:
+    """The model's own number of the layer."""
+    own = getattr(module, "layer_idx", None)
+    numbers = [int(part) for part in name.split(".") if part.isdigit()]
+    return own if isinstance(own, int) else (numbers[0] if numbers else 0)
+
+
+def block_name(module: str) -> str | None:
+    """The layer that holds an attention module: its name up to the last number."""
+    parts = module.split(".")
+    places = [place for place, part in enumerate(parts) if part.isdigit()]
+    return ".".join(parts[: places[-1] + 1]) if places else None
+
+
+def with_other_layers(model: nn.Module, infos: list[LayerInfo]) -> tuple[LayerInfo, ...]:
+    """The attention layers and, at their own numbers, the layers beside them that do something else."""
+    modules = dict(model.named_modules())
+    blocks = {name for info in infos if (name := block_name(info.module))}
+    others = []
+    for stack in sorted({name.rpartition(".")[0] for name in blocks}):
+        kinds = [info.kind for info in infos if info.module.startswith(stack + ".") and info.kind != "cross"]
+        for index, block in modules[stack].named_children():
+            if f"{stack}.{index}" not in blocks and index.isdigit() and kinds:
+                name = f"{stack}.{index}"
+                others.append(LayerInfo(kinds[0], int(index), name, mixer_name(block), 0, 0, 0, 0))
+    return tuple(sorted([*infos, *others], key=lambda info: (info.kind, info.layer)))
+
+
+def no_sites(model: nn.Module) -> str:
+    """Why a model without a single captured call is refused."""
+    family = family_of(model.config.model_type)
+    if family is not None and family.refusal:
+        return f"Models of type {model.config.model_type} cannot be captured: {family.refusal}."
+    return (
+        f"{type(model).__name__} has no softmax attention that can be read: not one layer went through transformers' "
+        "attention interface. Take a model of a family in docs/models.md."
+    )
