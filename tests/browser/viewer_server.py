@@ -1,6 +1,6 @@
-"""A small server for the viewer alone: its script on a bare page, and made-up maps behind the data route's contract.
+"""A small server for the viewer alone: its script on a bare page, made-up maps behind the data route's contract.
 
-It exists so that the looks of rare cells (not a number, infinite, invisible) and rare shapes (one token, rectangles) can
+It exists so that rare cells (not a number, infinite, invisible) and rare shapes (one token, rectangles) can
 be tested without a model that produces them. The page records what the viewer reports in `window.reports`.
 """
 

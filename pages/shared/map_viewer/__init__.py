@@ -17,10 +17,10 @@ from backend.types import Segment
 from pages.shared.view_state import Span
 
 HERE = Path(__file__).parent
-SCRIPTS = ("colour.js", "tiles.js", "axes.js", "text.js", "paint.js", "viewer.js")
+SCRIPTS = ("dom.js", "colour.js", "tiles.js", "axes.js", "text.js", "paint.js", "viewer.js")
 SINK_COLOUR = "#d0611c"  # sinks have one colour on every page
 
-SCALES = ("linear", "log", "row")
+SCALES = ("root", "linear", "log", "row")
 HOWS = ("mean", "max")
 DIRECTIONS = ("from", "to")
 
@@ -37,7 +37,7 @@ _viewer = st.components.v2.component("headwater_map_viewer", css=(HERE / "viewer
 class Look:
     """How weights become colours. All of it belongs into the address."""
 
-    scale: str = SCALES[0]  # linear, log, or each row by its own largest weight in the window
+    scale: str = SCALES[0]  # square root, linear, log, or each row by its own largest weight in the window
     how: str = HOWS[0]  # what a block of many cells shows from afar: their mean or their largest
     hide: bool = False  # sink columns are left out of colours and scale
     direction: str = DIRECTIONS[0]  # the text shows attention from the token (its row) or to it (its column)
@@ -147,11 +147,11 @@ def read_look(value: dict) -> Look:
 
 def _span(value: object, size: int) -> Span | None:
     """A window the browser reported, or None where it is the whole axis or no window."""
-    if not isinstance(value, list) or len(value) != 2 or not all(isinstance(edge, int) for edge in value):
+    if not isinstance(value, list) or len(value) != 2 or not all(type(edge) is int for edge in value):
         return None
     start, stop = value
     return (start, stop) if 0 <= start < stop <= size and (start, stop) != (0, size) else None
 
 
 def _index(value: object, size: int) -> int | None:
-    return value if isinstance(value, int) and 0 <= value < size else None
+    return value if type(value) is int and 0 <= value < size else None  # True is an int too, but no index

@@ -139,27 +139,8 @@ const barShare = (scale, place) => (scale.mode !== "log" ? place : place < 0.02 
 
 function barTicks(scale) {
   if (scale.mode === "row") return [[0, "0"], [0.5, "50 %"], [1, "100 % (in view)"]];
+  if (scale.mode === "root") return [0, 0.25, 0.5, 0.75, 1].map((share) => [share, shortNumber(share * share * scale.high)]);
   if (scale.mode === "linear") return [0, 0.25, 0.5, 0.75, 1].map((share) => [share, shortNumber(share * scale.high)]);
   const middle = Math.sqrt(scale.low * scale.high);
   return [[0, `0 | ≤ ${shortNumber(scale.low)}`], [0.5, shortNumber(middle)], [1, shortNumber(scale.high)]];
-}
-
-const shortNumber = (value) => (value === 0 ? "0" : value < 1e-3 ? value.toExponential(0) : String(Number(value.toPrecision(2))));
-
-/** The look of cells a query may not see: grey with slanted lines, never the colour of zero. */
-function hatchPattern(context, theme) {
-  const tile = document.createElement("canvas");
-  tile.width = tile.height = 8;
-  const brush = tile.getContext("2d");
-  brush.fillStyle = theme.hidden;
-  brush.fillRect(0, 0, 8, 8);
-  brush.strokeStyle = theme.hatch;
-  brush.lineWidth = 1;
-  for (const shift of [-8, 0, 8]) {
-    brush.beginPath();
-    brush.moveTo(shift, 8);
-    brush.lineTo(shift + 8, 0);
-    brush.stroke();
-  }
-  return context.createPattern(tile, "repeat");
 }

@@ -47,9 +47,13 @@ function pack(rgb) {
   return ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
 }
 
-/** A scale turns a weight into a share 0..1 of the ramp. `mode`: "linear", "log", or "row" (share of the row's top). */
+/**
+ * A scale turns a weight into a share 0..1 of the ramp. `mode`: "root" (square root, as the small maps of all heads),
+ * "linear", "log", or "row" (share of the row's top).
+ */
 function makeScale(mode, low, high) {
   const top = high > 0 ? high : 1;
+  if (mode === "root") return { mode, low: 0, high: top, share: (value) => Math.sqrt(Math.max(value, 0) / top) };
   if (mode !== "log") return { mode, low: 0, high: top, share: (value) => value / top };
   const bottom = Math.min(low > 0 ? low : top / 1e3, top / 10);
   const span = Math.log(top / bottom);
@@ -76,6 +80,9 @@ function number(value, digits) {
   const size = Math.abs(value);
   return size < 1e-4 || size >= 1e6 ? value.toExponential(digits - 1) : value.toPrecision(digits);
 }
+
+/** A number beside a colour bar. */
+const shortNumber = (value) => (value === 0 ? "0" : value < 1e-3 ? value.toExponential(0) : String(Number(value.toPrecision(2))));
 
 /** A weight inside a cell: as short as it can be. */
 function cellNumber(value, width) {

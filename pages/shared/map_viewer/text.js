@@ -136,14 +136,6 @@ function segmentTitle(segment, order) {
   return title;
 }
 
-/** An element with a class and literal text. Text is never read as HTML. */
-function make(tag, className, text) {
-  const element = document.createElement(tag);
-  if (className) element.className = className;
-  if (text !== undefined) element.textContent = text;
-  return element;
-}
-
 /** Strongest entries of a profile, largest first: indices of visible, finite weights that are not left out. */
 function strongest(profile, count, leftOut) {
   const best = [];

@@ -10,12 +10,6 @@ const MOST_REQUESTS = 4;
 const CACHE_BYTES = 96 * 2 ** 20;
 const RETRY_MS = 5000;
 
-/** The address of "data/..." beside the page, also under a prefix and with a slash at the page's end. */
-function address(path) {
-  const folder = window.location.pathname.replace(/\/+$/, "").replace(/[^/]*$/, "");
-  return new URL(folder + path, window.location.origin).href;
-}
-
 /** IEEE half precision to numbers. */
 function decodeHalf(bits) {
   const values = new Float32Array(bits.length);

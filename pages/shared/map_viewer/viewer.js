@@ -9,7 +9,7 @@ const REPORT_MS = 450;
 const PROFILE_MS = 50;
 const SETTLE_MS = 80;
 const CLICK_PIXELS = 4;
-const SCALES = [["linear", "Linear"], ["log", "Log"], ["row", "Per row"]];
+const SCALES = [["root", "Root"], ["linear", "Linear"], ["log", "Log"], ["row", "Per row"]];
 const HOWS = [["mean", "Mean"], ["max", "Max"]];
 
 class MapViewer {
@@ -319,7 +319,9 @@ class MapViewer {
     const overview = this.source.overview;
     const whole = this.store.get(overview.path);
     this.level = level;
-    this.needed = level === null ? [] : this.source.tiles(level, this.view).filter((tile) => !whole || this.anyVisible(whole, tile.box));
+    const tiles = level === null ? [] : this.source.tiles(level, this.view);
+    // The overview tells which tiles have anything visible. A whole map waits for it; a window from a link does not.
+    this.needed = whole ? tiles.filter((tile) => this.anyVisible(whole, tile.box)) : this.isWhole() ? [] : tiles;
     this.store.want([overview.path, ...this.needed.map((tile) => tile.path)]);
     this.draw();
     clearTimeout(this.timers.settle);
@@ -405,7 +407,7 @@ class MapViewer {
     drawHiddenMarks(context, plot, view, paint.hidden, theme);
     drawColourBar(context, plot, paint.scale, this.ramp, theme);
     this.paint = paint;
-    this.frame.dataset.state = this.store.busy || !layers.length ? "loading" : "ready";
+    this.frame.dataset.state = this.store.busy ? "loading" : layers.length ? "ready" : "failed";
     this.frame.dataset.level = this.source.small ? 0 : (this.level ?? "overview");
   }
 
@@ -550,10 +552,11 @@ class MapViewer {
     const leftOut = from ? new Set(this.hidden()) : new Set();
     const best = strongest(profile, 3, leftOut);
     const top = best.length ? profile.values[best[0]] : 1;
-    const scale = makeScale(this.look.scale === "log" ? "log" : "linear", top / 1e3, top);
+    const scale = makeScale(this.look.scale === "row" ? "linear" : this.look.scale, top / 1e3, top);
     this.text.paint(Array.from(profile.visible, (seen, at) => {
       if (!seen) return null;
       if (leftOut.has(at)) return { background: this.theme.hiddenKey, ink: this.theme.text };
+      if (!Number.isFinite(profile.values[at])) return { background: Number.isNaN(profile.values[at]) ? NOT_A_NUMBER : INFINITE, ink: "#000000" };
       const rgb = this.ramp.rgb[rampStep(scale.share(profile.values[at]))];
       return { background: css(rgb), ink: luminance(rgb) > 0.55 ? "#111111" : "#ffffff" };
     }));

@@ -1,0 +1,58 @@
+"""One row of a map as bars with words: where one query looks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import altair as alt
+import numpy as np
+
+SINK_COLOUR, OTHER_COLOUR, BASELINE_COLOUR = "#d0611c", "#6f7f99", "#808080"
+
+
+def row_bars(
+    weights: np.ndarray, visible: np.ndarray, labels: Sequence[str], *, sinks: Sequence[int] = (), most: int = 24
+) -> alt.LayerChart:
+    """The strongest `most` visible keys in reading order.
+
+    weights, visible: [Nk] of one row; labels: one per key. Sinks have the sinks' colour, 1 / n the dashed grey line.
+    """
+    keys = strongest_keys(weights, visible, most)
+    rows = [
+        {
+            "key": int(key),
+            "label": f"{key} {labels[key]}",
+            "weight": float(weights[key]),
+            "what": "sink" if key in sinks else "key",
+        }
+        for key in keys
+    ]
+    names = [row["label"] for row in rows]
+    bars = (
+        alt.Chart(alt.Data(values=rows))
+        .mark_bar()
+        .encode(
+            x=alt.X("label:N", sort=names, title="key", axis=alt.Axis(labelAngle=-90, labelLimit=90)),
+            y=alt.Y("weight:Q", title="weight", axis=alt.Axis(tickCount=4)),
+            color=alt.Color(
+                "what:N",
+                title=None,
+                scale=alt.Scale(domain=["key", "sink"], range=[OTHER_COLOUR, SINK_COLOUR]),
+                legend=alt.Legend(orient="top") if len(sinks) else None,
+            ),
+            tooltip=[alt.Tooltip("label:N", title="key"), alt.Tooltip("weight:Q", title="weight", format=".4~g")],
+        )
+    )
+    seen = int(np.count_nonzero(visible))
+    rule = alt.Chart(alt.Data(values=[{"uniform": 1 / seen}] if seen else []))
+    rule = rule.mark_rule(color=BASELINE_COLOUR, strokeDash=[4, 3], size=1.5).encode(
+        y="uniform:Q", tooltip=[alt.Tooltip("uniform:Q", title="uniform attention", format=".4~g")]
+    )
+    return alt.layer(bars, rule).properties(height=150)
+
+
+def strongest_keys(weights: np.ndarray, visible: np.ndarray, most: int) -> np.ndarray:
+    """Indices of the largest visible finite weights, in reading order."""
+    candidates = np.flatnonzero(visible & np.isfinite(weights))
+    best = candidates[np.argsort(-weights[candidates], kind="stable")[:most]]
+    return np.sort(best)

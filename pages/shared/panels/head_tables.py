@@ -1,0 +1,38 @@
+"""The numbers behind the pictures as tables: all heads, the rows and the keys of the chosen head."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from backend.map_sizes import SIDES
+from backend.store import Analysis
+from pages.shared.view_state import ViewState
+
+TABLES = {"All heads": "heads", "Rows of this head": "rows", "Keys of this head": "keys"}
+
+
+def head_tables(state: ViewState, analysis: Analysis, labels: dict[str, list[str]]) -> None:
+    """An expander; a table is read only while it is open."""
+    box = st.expander("Table", key="headwater_tables", on_change="rerun")
+    if not box.open:
+        return
+    with box:
+        chosen = st.segmented_control("Table", list(TABLES), default="All heads", key="headwater_table")
+        name = TABLES.get(chosen, "heads")
+        query_side, key_side = SIDES[state.kind]
+        if name == "heads":
+            table = analysis.sql(
+                "select * exclude (kind) from heads where kind = ? order by layer, head", (state.kind,)
+            )
+        else:
+            index, side = ("query", query_side) if name == "rows" else ("key", key_side)
+            table = analysis.sql(
+                f"select * exclude (kind, layer, head) from {name} where kind = ? and layer = ? and head = ? "
+                f"order by {index}",
+                (state.kind, state.layer, state.head),
+            )
+            tokens = [labels[side][position] for position in table.column(index).to_pylist()]
+            table = table.add_column(1, "token", [tokens])
+        st.dataframe(table, hide_index=True, height=320)
+        address = f"data/{state.analysis}/{name}"
+        st.caption(f"All of it as files: {address}.parquet, {address}.csv, {address}.json")

@@ -1,0 +1,57 @@
+"""One statistic over all heads of an analysis, with its baseline: what grid, list and sentences are made of."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import streamlit as st
+
+from backend import statistics
+from backend.statistics import Statistic
+from backend.store import Analysis
+
+
+@dataclass(frozen=True)
+class HeadValues:
+    """A statistic of every head of one kind of attention."""
+
+    name: str
+    by_layer: dict[int, list[float]]  # NaN where undefined
+    uniform: dict[int, float | None]  # layer -> the statistic of uniform attention
+
+    @property
+    def statistic(self) -> Statistic:
+        return statistics.all()[self.name]
+
+    @property
+    def words(self) -> str:
+        return self.name.replace("_", " ")
+
+    def of(self, layer: int, head: int) -> float:
+        return self.by_layer[layer][head]
+
+    def ranked(self) -> list[tuple[int, int, float]]:
+        """(layer, head, value) of the heads that have one, largest first."""
+        found = [(layer, head, v) for layer, row in self.by_layer.items() for head, v in enumerate(row)]
+        return sorted((one for one in found if math.isfinite(one[2])), key=lambda one: -one[2])
+
+
+def head_values(analysis: Analysis, kind: str, name: str) -> HeadValues:
+    """The values of one statistic. An analysis never changes, so they are read once."""
+    if name not in statistics.all():
+        raise KeyError(f"There is no statistic {name!r}.")
+    uniform = {row["layer"]: row.get(name) for row in analysis.info.get("uniform", []) if row["kind"] == kind}
+    return HeadValues(name, _by_layer(analysis, analysis.id, kind, name), uniform)
+
+
+@st.cache_data(max_entries=256, show_spinner=False)
+def _by_layer(_analysis: Analysis, id: str, kind: str, name: str) -> dict[int, list[float]]:
+    # `name` is a key of the shelf of statistics, never a text of the address.
+    table = _analysis.sql(
+        f'select layer, head, "{name}" as value from heads where kind = ? order by layer, head', (kind,)
+    )
+    by_layer: dict[int, list[float]] = {}
+    for row in table.to_pylist():
+        by_layer.setdefault(row["layer"], []).append(math.nan if row["value"] is None else row["value"])
+    return by_layer

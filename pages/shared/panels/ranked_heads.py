@@ -1,0 +1,43 @@
+"""The heads with the largest values of the chosen statistic; a click chooses one."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pages.shared.address import select
+from pages.shared.charts.ranked_heads import PICKED
+from pages.shared.charts.ranked_heads import ranked_heads as chart
+from pages.shared.panels.head_values import HeadValues
+from pages.shared.view_state import ViewState
+
+KEY = "headwater_ranked"
+MOST = 12
+
+
+def ranked_heads(state: ViewState, values: HeadValues) -> None:
+    """Draws the first heads of the ranking and, where it is not among them, the selected one after them."""
+    ranked = values.ranked()
+    if not ranked:
+        st.text(f"No head has a value of {values.words} here.")
+        return
+    shown = ranked[:MOST]
+    place = next((at for at, one in enumerate(ranked) if one[:2] == (state.layer, state.head)), None)
+    if place is not None and place >= MOST:
+        shown.append(ranked[place])
+    where = f"; this head is {place + 1} of {len(ranked)}" if place is not None else ""
+    st.text(f"Heads by {values.words}{where}")
+    picture = chart(
+        [f"{layer}.{head}" for layer, head, _ in shown],
+        [value for _, _, value in shown],
+        selected=f"{state.layer}.{state.head}",
+        title=f"{values.words} ({values.statistic.unit})",
+        uniform=values.uniform.get(state.layer),
+    )
+    st.altair_chart(picture, key=KEY, on_select=_take, selection_mode=PICKED)
+
+
+def _take() -> None:
+    points = st.session_state[KEY].selection.get(PICKED, [])
+    layer, _, head = str(points[0].get("head", "")).partition(".") if points else ("", "", "")
+    if layer.isdecimal() and head.isdecimal():
+        select(layer=int(layer), head=int(head))

@@ -1,0 +1,344 @@
+"""The map viewer alone, in a real Chromium, against made-up maps: what a cell says, how it looks, what it reports."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from tests.browser.viewer_server import MadeMap, ViewerServer, causal_map, pooled
+
+pytestmark = pytest.mark.browser
+
+GEOMETRY = """() => { const viewer = document.querySelector('.hw-over').getBoundingClientRect();
+  const style = getComputedStyle(document.querySelector('.hw-viewer'));
+  return { x: viewer.x, y: viewer.y, side: viewer.width - 102 }; }"""
+LEFT, TOP = 92, 76  # margins of the map, as in axes.js
+
+
+class Shown:
+    """A viewer on a page, with the map's geometry."""
+
+    def __init__(self, page, server: ViewerServer, dark: bool = False, **changes) -> None:
+        self.page, self.made = page, server.made
+        page.goto(f"{server.url}/heads")
+        page.wait_for_function("() => !!window.show")
+        if dark:
+            page.evaluate("document.documentElement.classList.add('dark')")
+        self.message = self.made.view(**changes).message()
+        self.show()
+
+    def show(self, **changes) -> None:
+        """What the page would send next."""
+        self.message = {**self.message, **changes}
+        self.page.evaluate("message => show(message)", self.message)
+        self.settle()
+
+    def settle(self) -> None:
+        self.page.wait_for_selector("[data-state=ready]")
+        self.page.wait_for_timeout(250)
+        self.page.wait_for_selector("[data-state=ready]")
+
+    def point(self, row: float, key: float, window=None) -> tuple[float, float]:
+        """Where a place of the map is on the page."""
+        rows, columns = window or ((0, self.made.weights.shape[0]), (0, self.made.weights.shape[1]))
+        geometry = self.page.evaluate(GEOMETRY)
+        across = (key - columns[0]) / (columns[1] - columns[0])
+        down = (row - rows[0]) / (rows[1] - rows[0])
+        return geometry["x"] + LEFT + across * geometry["side"], geometry["y"] + TOP + down * geometry["side"]
+
+    def hover(self, row: int, key: int, window=None) -> str:
+        self.page.mouse.move(*self.point(row + 0.5, key + 0.5, window))
+        self.page.wait_for_timeout(200)
+        return self.readout()
+
+    def readout(self) -> str:
+        return self.page.locator(".hw-readout").text_content()
+
+    def pixel(self, row: float, key: float, window=None) -> tuple[int, ...]:
+        x, y = self.point(row, key, window)
+        script = """([x, y]) => { const canvas = document.querySelector('.hw-canvas');
+          const box = canvas.getBoundingClientRect();
+          const at = [Math.floor(x - box.x), Math.floor(y - box.y)];
+          return [...canvas.getContext('2d').getImageData(...at, 1, 1).data]; }"""
+        return tuple(self.page.evaluate(script, [x, y]))
+
+    def reports(self, name: str) -> list:
+        return [value for key, value in self.page.evaluate("window.reports") if key == name]
+
+
+@pytest.fixture(scope="module")
+def long():
+    with ViewerServer(causal_map(700)) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def small():
+    with ViewerServer(causal_map(20)) as server:
+        yield server
+
+
+def four_digits(value: float) -> float:
+    return float(f"{value:.3e}")
+
+
+def test_hover_tells_tokens_weight_rank_and_uniform(page, small):
+    shown = Shown(page, small)
+    text = shown.hover(12, 5)
+    weights = small.made.weights[12, :13]
+    found = re.search(r"query 12 “·t12” → key 5 “·t5” · weight (\S+) · rank (\d+) of 13 · uniform would be (\S+)", text)
+    assert found, text
+    assert float(found[1]) == pytest.approx(four_digits(float(weights[5])), rel=1e-6)
+    assert int(found[2]) == int((weights > weights[5]).sum()) + 1
+    assert float(found[3]) == pytest.approx(1 / 13, rel=1e-3)
+
+
+def test_an_invisible_cell_is_said_to_be_no_zero_and_looks_like_none(page, small):
+    shown = Shown(page, small)
+    assert "not visible" in shown.hover(5, 12)
+    page.mouse.move(1, 1)
+    hidden = {shown.pixel(2 + step / 9, 15 + step / 7) for step in range(9)}
+    assert (255, 255, 255, 255) not in hidden
+
+
+def test_far_away_blocks_are_the_mean_of_their_visible_cells(page, long):
+    with ViewerServer(causal_map(700)) as server:
+        shown = Shown(page, server, exact=False, note="Only the pooled map was kept.")
+        text = shown.hover(400, 200)
+        found = re.search(r"queries (\d+)–(\d+) → keys (\d+)–(\d+) · mean weight (\S+)", text)
+        assert found, text
+        r0, r1, c0, c1 = (int(found[at]) for at in range(1, 5))
+        block = server.made.weights[r0 : r1 + 1, c0 : c1 + 1]
+        assert float(found[5]) == pytest.approx(float(block.mean()), rel=2e-3)
+        assert all("size=128" in request for request in server.requests), (
+            "no window of a head without exact map is asked"
+        )
+        assert "Only the pooled map" in page.locator(".hw-note").text_content()
+
+
+def test_the_largest_weight_of_a_block_on_request(page, long):
+    shown = Shown(page, long, exact=False)
+    page.get_by_role("button", name="Max").click()
+    shown.settle()
+    text = shown.hover(400, 200)
+    values, _ = pooled(long.made.weights, long.made.visible, 128, "max")
+    told = float(re.search(r"max weight (\S+)", text)[1])
+    assert told == pytest.approx(float(values[400 * 128 // 700, 200 * 128 // 700]), rel=2e-3)
+    page.wait_for_timeout(300)
+    assert shown.reports("look")[-1]["how"] == "max"
+
+
+def test_zooming_reaches_exact_weights_and_reports_the_window(page, long):
+    shown = Shown(page, long)
+    page.mouse.move(*shown.point(400.5, 200.5))
+    for _ in range(6):
+        page.mouse.wheel(0, -700)
+    shown.settle()
+    text = shown.readout()
+    found = re.search(r"query (\d+) .* → key (\d+) .* · weight (\S+)", text)
+    assert found, text
+    row, key = int(found[1]), int(found[2])
+    assert abs(row - 400) <= 2 and abs(key - 200) <= 2, "the cell under the pointer stays there"
+    assert float(found[3]) == pytest.approx(four_digits(float(long.made.weights[row, key])), rel=1e-6)
+    page.wait_for_timeout(600)
+    window = shown.reports("window")[-1]
+    assert window["rows"][0] <= row < window["rows"][1] and window["rows"][1] - window["rows"][0] <= 6
+
+
+def test_a_window_given_by_the_page_is_shown_and_its_own_echo_moves_nothing(page, long):
+    window = ((500, 520), (480, 500))
+    shown = Shown(page, long, rows=window[0], columns=window[1])
+    assert "query 510 “·t510” → key 490 “·t490” · weight" in shown.hover(510, 490, window)
+    page.locator(".hw-over").press("ArrowLeft")
+    page.wait_for_timeout(700)
+    moved = shown.reports("window")[-1]
+    assert moved["columns"] == [477, 498] and moved["rows"] == [500, 520]
+    page.locator(".hw-over").press("ArrowLeft")
+    shown.show(window=moved)  # the page answers the first move while the second is on its way
+    page.wait_for_timeout(700)
+    assert shown.reports("window")[-1]["columns"] == [475, 495]
+    shown.show(window=None)  # a link: the whole map
+    assert "query 350" in shown.hover(350, 10)
+
+
+def test_keys_zoom_and_reset(page, long):
+    shown = Shown(page, long)
+    canvas = page.locator(".hw-over")
+    canvas.press("+")
+    page.wait_for_timeout(700)
+    assert shown.reports("window")[-1] == {"rows": [175, 525], "columns": [175, 525]}
+    canvas.press("Home")
+    page.wait_for_timeout(700)
+    assert shown.reports("window")[-1] is None
+    canvas.press("Shift+ArrowDown")
+    assert "query 1 " in shown.readout(), "shift and arrows move the marked cell, for people without a pointer"
+
+
+def test_box_zoom_double_click_and_drag(page, long):
+    shown = Shown(page, long)
+    page.keyboard.down("Shift")
+    page.mouse.move(*shown.point(300.5, 100.5))
+    page.mouse.down()
+    page.mouse.move(*shown.point(399.5, 199.5), steps=4)
+    page.mouse.up()
+    page.keyboard.up("Shift")
+    page.wait_for_timeout(700)
+    window = shown.reports("window")[-1]
+    assert np.allclose([window["rows"], window["columns"]], [[300, 400], [100, 200]], atol=2)
+    page.mouse.dblclick(*shown.point(350, 150, (window["rows"], window["columns"])))
+    page.wait_for_timeout(700)
+    closer = shown.reports("window")[-1]
+    assert closer["rows"][1] - closer["rows"][0] == pytest.approx(51, abs=1)
+    start = shown.point(350, 150, (closer["rows"], closer["columns"]))
+    page.mouse.move(*start)
+    page.mouse.down()
+    page.mouse.move(start[0] + 60, start[1] + 30, steps=4)
+    page.mouse.up()
+    page.wait_for_timeout(700)
+    dragged = shown.reports("window")[-1]
+    assert dragged["columns"][0] < closer["columns"][0] and dragged["rows"][0] < closer["rows"][0]
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_zero_invisible_not_a_number_and_infinite_look_unlike(page, dark):
+    weights = np.full((12, 12), 0.25, np.float32)
+    weights[6, 1], weights[7, 2], weights[8, 3] = 0, np.nan, np.inf
+    made = MadeMap(weights, np.tril(np.ones((12, 12), bool)))
+    with ViewerServer(made) as server:
+        shown = Shown(page, server, dark=dark)
+        page.mouse.move(1, 1)
+        background = (14, 17, 23, 255) if dark else (255, 255, 255, 255)
+        assert shown.pixel(6.5, 1.2) == background, "zero is the background"
+        assert background not in {shown.pixel(2.1 + step / 20, 9.5) for step in range(15)}, "invisible is hatched"
+        edge = [shown.pixel(7.5, 2 + step / 100)[:3] for step in range(2, 15)]
+        assert (255, 0, 255) in edge, "not a number has a magenta outline"
+        edge = [shown.pixel(8.5, 3 + step / 100)[:3] for step in range(2, 15)]
+        assert (255, 32, 32) in edge, "infinite has a red outline"
+        assert "weight 0 " in shown.hover(6, 1)
+        assert "not a number" in shown.hover(7, 2)
+        assert "infinite" in shown.hover(8, 3)
+
+
+def test_hiding_sinks_rescales_and_says_so_but_numbers_stay(page, long):
+    shown = Shown(page, long, sinks=(0,))
+    before = shown.hover(600, 0)
+    page.get_by_role("button", name="Hide sinks").click()
+    shown.settle()
+    assert "sink key 0 “·t0”" in page.locator(".hw-note").text_content()
+    assert shown.hover(600, 0) == before
+    page.wait_for_timeout(400)
+    assert shown.reports("look")[-1]["hide"] is True
+
+
+def test_text_is_coloured_by_the_row_under_the_pointer(page, small):
+    shown = Shown(page, small)
+    shown.hover(12, 5)
+    tokens = page.locator(".hw-token")
+    assert tokens.count() == 20
+    colours = tokens.evaluate_all("spans => spans.map(span => span.style.backgroundColor)")
+    row = small.made.weights[12, :13]
+    assert colours[13:] == [""] * 7, "tokens that the query may not see have no colour"
+    darkest = min(range(13), key=lambda at: sum(map(int, re.findall(r"\d+", colours[at]))))
+    assert darkest == int(row.argmax())
+    assert "From query 12" in page.locator(".hw-sentence").text_content()
+    assert (
+        f"{round(100 * row[0])} % of this row is on the first token: a sink"
+        in page.locator(".hw-sentence").text_content()
+    )
+    tokens.nth(7).hover()
+    page.wait_for_timeout(200)
+    assert "From query 7" in page.locator(".hw-sentence").text_content()
+
+
+def test_text_can_show_attention_to_a_token(page, small):
+    shown = Shown(page, small)
+    page.get_by_role("button", name="to token").click()
+    shown.hover(12, 5)
+    assert "To key 5" in page.locator(".hw-sentence").text_content()
+    column = small.made.weights[5:, 5]
+    assert f"{5 + int(column.argmax())} “" in page.locator(".hw-list").text_content().split("·")[0]
+
+
+def test_hostile_tokens_are_shown_literally(page):
+    labels = [
+        "<img·src=x·onerror=alert(1)>",
+        "</script><b>",
+        "$5·**x**",
+        "\u202e",
+        "[x](y)",
+        "é",
+        "👩‍🚀",
+        "·" * 300,
+        "\\",
+        "&amp;",
+    ]
+    made = causal_map(len(labels))
+    made.labels = labels
+    with ViewerServer(made) as server:
+        page.on("dialog", lambda dialog: pytest.fail("a token was run as a script"))
+        shown = Shown(page, server)
+        assert page.locator(".hw-token").all_text_contents() == labels
+        assert page.locator(".hw-viewer img, .hw-viewer b, .hw-viewer a").count() == 0
+        assert f"key 0 “{labels[0]}”" in shown.hover(3, 0)
+
+
+def test_one_token(page):
+    with ViewerServer(MadeMap(np.ones((1, 1), np.float32), np.ones((1, 1), bool))) as server:
+        shown = Shown(page, server)
+        assert "weight 1.000 · rank 1 of 1" in shown.hover(0, 0)
+        assert "one key only" in page.locator(".hw-sentence").text_content()
+        page.mouse.wheel(0, -700)
+
+
+def test_a_rectangle_and_rows_that_see_nothing(page):
+    weights = np.full((6, 15), 1 / 15, np.float32)
+    visible = np.ones((6, 15), bool)
+    visible[2] = False
+    with ViewerServer(MadeMap(weights, visible)) as server:
+        shown = Shown(page, server)
+        assert "rank 1 of 15" in shown.hover(4, 14)
+        assert "not visible" in shown.hover(2, 3)
+        assert "sees no key" in page.locator(".hw-sentence").text_content()
+
+
+def test_clicking_marks_a_cell_and_reports_it(page, small):
+    shown = Shown(page, small)
+    page.mouse.click(*shown.point(9.5, 4.5))
+    page.wait_for_timeout(500)
+    assert shown.reports("cell") == [{"query": 9, "key": 4}]
+    page.mouse.move(1, 1)
+    page.wait_for_timeout(200)
+    assert "query 9 " in shown.readout(), "the mark stays when the pointer leaves"
+
+
+def test_a_failed_request_is_said(page, small):
+    shown = Shown(page, small)
+    page.evaluate("message => show(message)", {**shown.message, "map": "data/made/map/self/7/7"})
+    page.wait_for_selector("[data-state=failed]")
+    assert "could not be loaded" in page.locator(".hw-note").text_content()
+    page.console_errors[:] = [text for text in page.console_errors if "404" not in text]
+
+
+def test_only_wanted_tiles_are_asked_for_and_kept_ones_not_again(page):
+    with ViewerServer(causal_map(700)) as server:
+        shown = Shown(page, server)
+        upper = [request for request in server.requests if "rows=0:256&columns=512:700" in request]
+        assert upper == [], "tiles where nothing is visible are not fetched"
+        asked = len(server.requests)
+        page.locator(".hw-over").press("+")
+        shown.settle()
+        page.locator(".hw-over").press("Home")
+        shown.settle()
+        again = [request for request in server.requests[asked:] if request in server.requests[:asked]]
+        assert again == []
+
+
+def test_labels_of_the_page_are_for_screen_readers_too(page, small):
+    shown = Shown(page, small)
+    label = page.locator(".hw-over").get_attribute("aria-label")
+    assert "20 queries down, 20 keys across" in label
+    assert page.locator(".hw-readout").get_attribute("role") == "status"
+    assert json.loads(json.dumps(shown.message))["name"] == "0.0"
