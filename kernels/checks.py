@@ -55,11 +55,15 @@ def check_score(score: ScoreSpec, batch: int, heads: int, n_query: int, n_key: i
     """Every tensor of the rule has the shape, type and device that its field promises."""
     one_or = {"B": (batch, 1), "H": (heads, 1), "h": (heads,), "q": (n_query,), "k": (n_key,)}
     one_or["d"] = (n_query + n_key - 1,)
+    grouped = score.row_bias is not None and score.row_bias.ndim == 4
+    if grouped:
+        one_or["G"] = (score.row_bias.shape[3],)
+        check_groups(score)
     axes = {
         "bias_by_distance": "hd",
         "temperature": "h",
         "key_bias": "BHk",
-        "row_bias": "BHq",
+        "row_bias": "BHqG" if grouped else "BHq",
         "row_bias_keys": "k",
         "bias": "BHqk",
         "key_padding": "bk",
@@ -74,7 +78,9 @@ def check_score(score: ScoreSpec, batch: int, heads: int, n_query: int, n_key: i
         if tensor is None:
             continue
         expect_shape(f"ScoreSpec.{name}", tensor, tuple(one_or[letter] for letter in letters))
-        if (tensor.dtype == torch.bool) != (name in booleans):
+        if name == "row_bias_keys" and grouped:
+            pass  # looked at in check_groups
+        elif (tensor.dtype == torch.bool) != (name in booleans):
             wanted = "bool" if name in booleans else "floating point"
             raise ValueError(f"ScoreSpec.{name}: expected {wanted}, got {tensor.dtype}.")
         if tensor.device != device:
@@ -84,6 +90,16 @@ def check_score(score: ScoreSpec, batch: int, heads: int, n_query: int, n_key: i
     if score.temperature is not None and not bool((score.temperature > 0).all()):
         raise ValueError(
             f"ScoreSpec.temperature: expected positive numbers (inf = uniform), got {score.temperature.tolist()}."
+        )
+
+
+def check_groups(score: ScoreSpec) -> None:
+    """row_bias_keys names a group of row_bias, or none, for every key."""
+    keys, groups = score.row_bias_keys, score.row_bias.shape[3]
+    if keys.dtype != torch.int64 or not bool(((keys >= -1) & (keys < groups)).all()):
+        raise ValueError(
+            f"ScoreSpec.row_bias_keys: expected int64 groups from -1 to {groups - 1}, as row_bias has {groups}, got "
+            f"{keys.dtype} from {keys.min()} to {keys.max()}."
         )
 
 

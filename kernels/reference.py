@@ -13,7 +13,7 @@ from torch import Tensor
 
 from kernels.measures import COVERAGE_SLACK, NEGLIGIBLE, SHARES, Attended, MeasureRequest, pool_edges, sampled_rows
 from kernels.measures import distance_index as distance_axis
-from kernels.score import ScoreSpec, first_real_key, query_positions, real_rows
+from kernels.score import ScoreSpec, first_real_key, query_positions, real_rows, row_bias_groups
 
 HIDDEN = float("-inf")
 
@@ -101,8 +101,8 @@ def dense_scores(query: Tensor, key: Tensor, score: ScoreSpec) -> Tensor:
     if score.key_bias is not None:
         scores = scores + score.key_bias.double()[:, :, None, :]
     if score.row_bias is not None:
-        marked = score.row_bias_keys.to(device)[None, None, None, :]
-        scores = scores + torch.where(marked, score.row_bias.double()[..., None], 0.0)
+        bias, group = row_bias_groups(score)
+        scores = scores + torch.where(group >= 0, bias.double()[..., group.clamp(min=0)], 0.0)
     if score.bias is not None:
         scores = scores + score.bias.double()
     hidden = ~dense_visible(score, batch, n_query, n_key, device) | (scores == HIDDEN)

@@ -40,7 +40,8 @@ class ScoreSpec:
     temperature: Tensor | None = None  # [H], inf = uniform over the visible keys
     key_bias: Tensor | None = None  # [B or 1, H or 1, Nk]
     row_bias: Tensor | None = None  # [B or 1, H or 1, Nq], added on the keys marked in row_bias_keys
-    row_bias_keys: Tensor | None = None  # bool [Nk]
+    row_bias_keys: Tensor | None = None  # bool [Nk]; or, with row_bias [B or 1, H or 1, Nq, G], int64 [Nk]: the
+    # group of each key, -1 = none
     bias: Tensor | None = None  # [B or 1, H or 1, Nq, Nk], last resort: it is N x N
     key_padding: Tensor | None = None  # bool [B, Nk], True = real token
     mask: Tensor | None = None  # bool [B or 1, H or 1, Nq, Nk], True = visible, last resort: it is N x N
@@ -70,6 +71,13 @@ class ScoreSpec:
         """The same rule with its tensors on another device."""
         moved = {f.name: v.to(device) for f in fields(self) if isinstance(v := getattr(self, f.name), Tensor)}
         return replace(self, **moved)
+
+
+def row_bias_groups(score: ScoreSpec) -> tuple[Tensor, Tensor]:
+    """The bias per row and group of keys, [B or 1, H or 1, Nq, G], and the group of each key, int64 [Nk], -1 = none."""
+    if score.row_bias.ndim == 4:
+        return score.row_bias, score.row_bias_keys
+    return score.row_bias[..., None], score.row_bias_keys.long() - 1
 
 
 def query_positions(score: ScoreSpec, n_query: int, n_key: int, device: torch.device | str = "cpu") -> Tensor:

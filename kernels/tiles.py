@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from kernels.score import ScoreSpec, first_real_key, query_positions, real_rows
+from kernels.score import ScoreSpec, first_real_key, query_positions, real_rows, row_bias_groups
 
 HIDDEN = float("-inf")
 FLOAT64_FROM = 1e3  # scores beyond this are recomputed in float64: there float32 is off by more than 1e-4
@@ -115,8 +115,7 @@ def visible_cells(
         if score.key_bias is not None:
             visible = visible & (part(score.key_bias, batch, heads)[..., None, columns] > HIDDEN)
         if score.row_bias is not None:
-            hidden = part(score.row_bias, batch, heads)[..., rows, None] == HIDDEN
-            visible = visible & ~(hidden & score.row_bias_keys[columns])
+            visible = visible & (row_bias_cells(score, batch, heads, rows, columns) > HIDDEN)
         if score.bias is not None:
             visible = visible & (part(score.bias, batch, heads)[..., rows, columns] > HIDDEN)
     return visible
@@ -127,6 +126,13 @@ def part(tensor: Tensor, batch: slice, heads: slice) -> Tensor:
     if tensor.shape[0] > 1:
         tensor = tensor[batch]
     return tensor[:, heads] if tensor.shape[1] > 1 else tensor
+
+
+def row_bias_cells(score: ScoreSpec, batch: slice, heads: slice, rows: slice, columns: slice) -> Tensor:
+    """The bias per row over a rectangle, 0 on keys without one: [b or 1, h or 1, R, C]."""
+    bias, group = row_bias_groups(score)
+    group = group[columns]
+    return torch.where(group >= 0, part(bias, batch, heads)[:, :, rows][..., group.clamp(min=0)], 0.0)
 
 
 def finish_scores(
@@ -142,8 +148,7 @@ def finish_scores(
     if score.key_bias is not None:
         scores.add_(part(score.key_bias, batch, heads)[0, :, None, columns])
     if score.row_bias is not None:
-        marked = torch.where(score.row_bias_keys[columns], part(score.row_bias, batch, heads)[0, :, rows, None], 0.0)
-        scores.add_(marked)
+        scores.add_(row_bias_cells(score, batch, heads, rows, columns)[0])
     if score.bias is not None:
         scores.add_(part(score.bias, batch, heads)[0, :, rows, columns])
     if score.temperature is not None:
