@@ -7,6 +7,7 @@ and overlaps (a character split over several tokens); `cut` turns them into cons
 from __future__ import annotations
 
 import codecs
+import itertools
 import json
 import re
 import unicodedata
@@ -84,7 +85,7 @@ def cut(text: str, spans: Sequence[Span]) -> list[str]:
     """
     real = [place for place, span in enumerate(spans) if not empty(span)]
     pieces, before = [""] * len(spans), 0
-    for place, after in zip(real, [*real[1:], None], strict=True):
+    for place, after in itertools.zip_longest(real, real[1:]):
         end = len(text) if after is None else max(before, min(spans[place][1], spans[after][0]))
         pieces[place], before = text[before:end], end
     return pieces

@@ -1,0 +1,134 @@
+"""The layers of one run: each is turned into its record, written and forgotten before the next one comes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+
+import numpy as np
+import psutil
+import torch
+from torch import Tensor
+
+from backend import statistics
+from backend.baselines import uniform_measures, uniform_statistics
+from backend.errors import Cancelled
+from backend.types import LayerCapture, LayerInfo, LayerRecord
+from kernels.score import ScoreSpec
+
+Place = tuple[str, int]  # kind and layer
+STOPPED = "The run was stopped; nothing was stored."
+
+
+@dataclass(eq=False)
+class Layers:
+    """Receives every layer as it is done (`on_layer` of a capture)."""
+
+    write: Callable[[LayerRecord], None]
+    exact: Mapping[Place, tuple[int, ...]]  # heads whose exact maps are kept
+    tokens: Tensor  # [1, N] ids of the keys
+    progress: Callable[[str, int, int, float | None], None]
+    cancelled: Callable[[], bool]
+    rest_seconds: float  # what comes after the last layer, estimated
+    done: int = 0
+    implementation: str = ""
+    uniform: list[dict] = field(default_factory=list)  # per layer: the statistics of uniform attention
+    peak_bytes: int = 0
+    own_seconds: float = 0.0  # statistics and writing; the rest of the pass is the model and its measuring
+    _start: float = field(default_factory=time.perf_counter)
+    _baselines: dict = field(default_factory=dict)
+
+    def __call__(self, captured: LayerCapture) -> None:
+        self.stop_if_cancelled()
+        start = time.perf_counter()
+        self.implementation = captured.implementation
+        self.write(record(captured, self.exact[captured.info.kind, captured.info.layer]))
+        self._add_uniform(captured)
+        self.done += 1
+        self.peak_bytes = max(self.peak_bytes, psutil.Process().memory_info().rss)
+        now = time.perf_counter()
+        self.own_seconds += now - start
+        left = (now - self._start) / self.done * (len(self.exact) - self.done) + self.rest_seconds
+        self.progress("layers", self.done, len(self.exact), left)
+
+    def stop_if_cancelled(self) -> None:
+        if self.cancelled():
+            raise Cancelled(STOPPED)
+
+    def _add_uniform(self, captured: LayerCapture) -> None:
+        """The baseline of this layer; layers of the same visibility share one."""
+        info, score = captured.info, captured.score
+        n_query, n_key = captured.query.shape[2], captured.key.shape[2]
+        key = visibility(score, info, n_query, n_key)
+        if key is None or key not in self._baselines:
+            measures = uniform_measures(
+                score,
+                n_query,
+                n_key,
+                heads=heads_apart(score),
+                tokens=self.tokens if n_key == self.tokens.shape[1] else None,
+                device=captured.query.device,
+            )
+            values = uniform_statistics(measures, info)
+            if key is not None:
+                self._baselines[key] = values
+        else:
+            values = self._baselines[key]
+        self.uniform.append({"kind": info.kind, "layer": info.layer, **values})
+
+
+def visibility(score: ScoreSpec, info: LayerInfo, n_query: int, n_key: int) -> tuple | None:
+    """What decides the baseline of a layer; None where tensors take part, which are not compared."""
+    levelled = ("sink", "temperature")  # uniform attention has neither
+    if any(isinstance(getattr(score, f.name), Tensor) for f in fields(score) if f.name not in levelled):
+        return None
+    return (info.kind, score.causal, score.window, score.around, score.chunk, score.keep_first, n_query, n_key)
+
+
+def heads_apart(score: ScoreSpec) -> int:
+    """How many heads the visibility must be counted for: 1 where it is the same for all."""
+    per_head = [t.shape[1] for t in (score.key_bias, score.row_bias, score.bias, score.mask) if t is not None]
+    by_distance = [] if score.bias_by_distance is None else [score.bias_by_distance.shape[0]]
+    return max([1, *per_head, *by_distance])
+
+
+def record(captured: LayerCapture, exact: tuple[int, ...]) -> LayerRecord:
+    """One captured layer of one sample, on the CPU, with its statistics."""
+    info = captured.info
+    measures = {name: without_batch(name, values).cpu() for name, values in captured.measures.items()}
+    shared = info.heads // info.key_heads
+    return LayerRecord(
+        info=info,
+        score=captured.score.to("cpu"),
+        query=captured.query[0].cpu(),
+        key=captured.key[0].cpu(),
+        lse=captured.lse[0].float().cpu(),
+        measures=measures,
+        statistics=all_statistics(measures, info),
+        key_norm=norms(captured.key[0]).repeat_interleave(shared, 0).cpu(),
+        value_norm=norms(captured.value[0]).repeat_interleave(shared, 0).cpu(),
+        output_norm=first_sample(captured.output_norm),
+        hidden_norm=first_sample(captured.hidden_norm),
+        hidden_max=first_sample(captured.hidden_max),
+        exact=exact,
+    )
+
+
+def all_statistics(measures: Mapping[str, Tensor], info: LayerInfo) -> dict[str, np.ndarray]:
+    """Every statistic of one layer by name: [H]."""
+    return {name: statistic.compute(measures, info) for name, statistic in statistics.all().items()}
+
+
+def without_batch(name: str, values: Tensor) -> Tensor:
+    """The measure of the first sample; `sampled_rows` are the same for all samples and have no batch axis."""
+    return values if name == "sampled_rows" else values[0]
+
+
+def first_sample(values: Tensor | None) -> Tensor | None:
+    return None if values is None else values[0].float().cpu()
+
+
+def norms(vectors: Tensor) -> Tensor:
+    """[Hk, N, D] -> Euclidean norms [Hk, N] in float32."""
+    return torch.linalg.vector_norm(vectors, dim=-1, dtype=torch.float32)
