@@ -26,13 +26,12 @@ class MapSize:
 
 
 def map_sizes(analysis: Analysis) -> dict[str, dict[int, MapSize]]:
-    """kind -> layer -> size, for the layers that have maps; layer numbers are the model's own."""
+    """kind -> layer -> size, for the layers that were captured; layer numbers are the model's own."""
     lengths: dict[str, int] = {}
     for token in analysis.tokens_list():
         lengths[token.side] = lengths.get(token.side, 0) + 1
     sizes: dict[str, dict[int, MapSize]] = {}
     for layer in analysis.layers():
-        if layer.attention == "softmax":
-            queries, keys = SIDES[layer.kind]
-            sizes.setdefault(layer.kind, {})[layer.layer] = MapSize(layer.heads, lengths[queries], lengths[keys])
+        queries, keys = SIDES[layer.kind]
+        sizes.setdefault(layer.kind, {})[layer.layer] = MapSize(layer.heads, lengths[queries], lengths[keys])
     return sizes

@@ -17,6 +17,7 @@ from backend.routes.map_window import map_window
 from backend.routes.tables import tables
 
 METHODS = ["GET"]  # and HEAD, which the router adds
+ALL_METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 
 def routes(open_analysis: OpenAnalysis, prefixes: tuple[str, ...] = ("",)) -> list[BaseRoute]:
@@ -27,9 +28,10 @@ def routes(open_analysis: OpenAnalysis, prefixes: tuple[str, ...] = ("",)) -> li
         Route("/{id}/grid/{kind}/{layer}.png", grid(open_analysis), methods=METHODS),
         Route("/{id}/analysis.duckdb", file(open_analysis), methods=METHODS),
         Route("/{id}/{table}.{form}", tables(open_analysis), methods=METHODS),
-        Route("/{rest:path}", unknown, methods=None),
+        Route("/{rest:path}", unknown, methods=ALL_METHODS),
     ]
-    return [Mount(f"{prefix}/data", routes=handlers) for prefix in dict.fromkeys(prefixes)]
+    mounted = [Mount(f"{prefix}/data", routes=handlers) for prefix in prefixes]
+    return [*mounted, *(Route(f"{prefix}/data", unknown, methods=ALL_METHODS) for prefix in prefixes)]
 
 
 def unknown(request: Request) -> Response:

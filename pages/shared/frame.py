@@ -16,6 +16,7 @@ from pathlib import Path
 
 import streamlit as st
 
+from backend.shelf import Opened
 from backend.store import Analysis
 from pages.shared.address import read, write
 from pages.shared.header import header
@@ -37,17 +38,18 @@ def frame(page: str, *, selectors: tuple[str, ...] = ALL) -> ViewState:
     """Draws the frame of a page that shows one analysis; returns the fitted view, ends the run where there is none."""
     _configure(page)
     wanted, notices = read(page)
-    analysis, more = open_for(wanted)
+    found, more = open_for(wanted)
     notices += more
-    if analysis is None:
+    if found is None:
         _head(page, wanted, None, {})
         _say(notices)
         st.text("There is no analysis yet. Run one on the first page (Headwater, top left).")
         st.stop()
+    analysis = found.analysis
     has = outline(analysis)
     state, more = fit(replace(wanted, analysis=analysis.id), has)
     query = _address(state, has, chosen=wanted.analysis == analysis.id)
-    _head(page, state, analysis, {"analysis": analysis.id, **query})
+    _head(page, state, found, {"analysis": analysis.id, **query})
     _say(notices + more)
     draw_selectors(state, has, shelf().entries(owner())[:OFFERED], selectors)
     write(page, replace(state, analysis=query.get("analysis")), query)
@@ -85,7 +87,7 @@ def _configure(page: str) -> None:
     st.html(LOOK / "frame.css")
 
 
-def _head(page: str, state: ViewState, analysis: Analysis | None, query: dict[str, str]) -> None:
+def _head(page: str, state: ViewState, found: Opened | None, query: dict[str, str]) -> None:
     if state.theme == "projector":
         st.html(LOOK / "projector.css")
     kept = {name: value for name, value in query.items() if name not in dict(state.extra)}
@@ -96,10 +98,10 @@ def _head(page: str, state: ViewState, analysis: Analysis | None, query: dict[st
             _menu_entry("home", "app.py", "Headwater", page, kept)
             for name, title in menu():
                 _menu_entry(name, f"pages/{name}.py", title, page, kept)
-        if analysis is not None:
-            info = analysis.info
+        if found is not None:
+            info = found.analysis.info
             header(
-                title=shelf().title(analysis.id),
+                title=found.entry.title,
                 model=str(info.get("model", "")),
                 numbers=f"{info['n_tokens']:,} tokens · {info.get('implementation', '')}",
                 query=query,

@@ -10,7 +10,7 @@ from backend import statistics
 from backend.errors import Damaged, NewerFile, NotFound
 from backend.map_sizes import map_sizes
 from backend.settings import data_folder
-from backend.shelf import OWNER_COOKIE, Shelf
+from backend.shelf import OWNER_COOKIE, Opened, Shelf
 from backend.store import Analysis
 from pages.shared.view_state import Outline, ViewState
 
@@ -30,19 +30,22 @@ def owner() -> str | None:
     return st.context.cookies.get(OWNER_COOKIE)
 
 
-def open_for(state: ViewState) -> tuple[Analysis | None, list[str]]:
+def open_for(state: ViewState) -> tuple[Opened | None, list[str]]:
     """The analysis of an address, else a bundled one, else None; and what the person should know about the choice."""
     notices: list[str] = []
     if state.analysis is not None:
         try:
-            return shelf().open(state.analysis, owner()).analysis, []
+            found = shelf().open(state.analysis, owner())
+            if isinstance(found.analysis, Analysis):
+                return found, []
+            notices.append("The link leads to a study, which has no maps of its own.")
         except (NotFound, Damaged, NewerFile) as error:
             notices.append(str(error))
-    bundled = shelf().bundled.list()
+    bundled = [entry for entry in shelf().entries(None) if entry.id in shelf().bundled_ids]
     if not bundled:
         return None, notices
     notices.append("A bundled analysis is shown; choose another in the list on the left.")
-    return shelf().bundled.open(bundled[0].id), notices
+    return shelf().open(bundled[0].id), notices
 
 
 def outline(analysis: Analysis) -> Outline:

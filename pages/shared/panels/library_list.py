@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import streamlit as st
 
 from backend.store import Entry
+from backend.store.entries import chosen
 from pages.shared.opened import owner, shelf
-from pages.shared.panels.library_row import DELETED, TROUBLE, library_row
+from pages.shared.panels.library_row import DELETED, TROUBLE, library_row, restore
 
 PER_PAGE = 8
-SORTS: dict[str, tuple[Callable[[Entry], object], bool]] = {  # name -> (key, largest first)
-    "Newest": (lambda entry: entry.created_at, True),
-    "Title": (lambda entry: entry.title.casefold(), False),
-    "Model": (lambda entry: (entry.model or "").casefold(), False),
-    "Tokens": (lambda entry: entry.n_tokens or 0, True),
-    "Size": (lambda entry: entry.bytes, True),
+SORTS = {  # name -> (field, largest first)
+    "Newest": ("created_at", True),
+    "Title": ("title", False),
+    "Model": ("model", False),
+    "Tokens": ("n_tokens", True),
+    "Size": ("bytes", True),
 }
 
 
@@ -26,7 +25,11 @@ def library_list() -> None:
     st.text("Recent and pinned analyses")
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
         wanted = st.text_input(
-            "Search", key="headwater_search", placeholder="title, model, tag", live=True, persist_state="session"
+            "Search",
+            key="headwater_search",
+            placeholder="title, model, tag, prompt",
+            live=True,
+            persist_state="session",
         )
         order = st.selectbox("Sort", list(SORTS), key="headwater_sort", width=120, persist_state="session")
     found = arrange(entries, wanted or "", order)
@@ -45,11 +48,10 @@ def library_list() -> None:
 
 
 def arrange(entries: list[Entry], wanted: str, order: str) -> list[Entry]:
-    """The entries that hold every word of the search in title, model or tags; pinned ones first, then in order."""
-    words = wanted.casefold().split()
-    found = [entry for entry in entries if all(word in _searched(entry) for word in words)]
-    key, largest_first = SORTS[order]
-    return sorted(sorted(found, key=key, reverse=largest_first), key=lambda entry: not entry.pinned)
+    """The entries that hold every word of the search in title, model, tags or prompt; pinned ones first."""
+    field, largest_first = SORTS[order]
+    found = chosen(entries, search=wanted, sort=field, descending=largest_first)
+    return sorted(found, key=lambda entry: not entry.pinned)
 
 
 def amount(n_bytes: int) -> str:
@@ -57,10 +59,6 @@ def amount(n_bytes: int) -> str:
     if n_bytes < 1e6:
         return f"{n_bytes / 1e3:.0f} kB"
     return f"{n_bytes / 1e6:.0f} MB" if n_bytes < 1e9 else f"{n_bytes / 1e9:.1f} GB"
-
-
-def _searched(entry: Entry) -> str:
-    return " ".join([entry.title, entry.model or "", *entry.tags]).casefold()
 
 
 def _undo() -> None:
@@ -71,4 +69,4 @@ def _undo() -> None:
     for id, title in st.session_state.get(DELETED, {}).items():
         with st.container(horizontal=True, vertical_alignment="center"):
             st.text(f"Deleted: {title}", width="stretch", wrap=False)
-            st.button("Undo", key=f"headwater_undo_{id}", on_click=st.session_state[DELETED].pop, args=(id,))
+            st.button("Undo", key=f"headwater_undo_{id}", on_click=restore, args=(id,))

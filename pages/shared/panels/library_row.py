@@ -10,7 +10,7 @@ from backend.errors import HeadwaterError
 from backend.store import Entry
 from pages.shared.opened import shelf
 
-DELETED = "headwater_deleted"  # ids that were deleted on this page and can still come back, the last one last
+DELETED = "headwater_deleted"  # what was deleted since the page was opened and can come back: id -> title
 TROUBLE = "headwater_list_trouble"  # why a change was refused, said once
 
 
@@ -63,5 +63,19 @@ def _tag(id: str, key: str) -> None:
 
 
 def delete(id: str, title: str) -> None:
-    """Takes an analysis out of the list. It is deleted for good when the page is left."""
+    """Takes an analysis out of the library; it can come back until the page is left."""
+    try:
+        shelf().own.delete(id)
+    except HeadwaterError as error:
+        st.session_state[TROUBLE] = str(error)
+        return
     st.session_state[DELETED] = {**st.session_state.get(DELETED, {}), id: title}
+
+
+def restore(id: str) -> None:
+    """Brings a deleted analysis back."""
+    st.session_state[DELETED].pop(id, None)
+    try:
+        shelf().own.restore(id)
+    except HeadwaterError as error:
+        st.session_state[TROUBLE] = str(error)

@@ -1,0 +1,101 @@
+"""Caching, compression, privacy and unknown addresses: what holds for every data route."""
+
+import gzip
+
+import pytest
+
+
+def test_an_answer_never_changes_and_says_so(served):
+    path = f"/data/{served.ids.plain}/map/self/0/0"
+    first = served.client.get(path, params={"rows": "0:4", "columns": "0:4"})
+    assert first.headers["cache-control"] == "public, max-age=31536000, immutable"
+    again = served.client.get(
+        path, params={"columns": "0:4", "rows": "0:4"}, headers={"If-None-Match": f'"x", W/{first.headers["etag"]}'}
+    )
+    assert (again.status_code, again.content) == (304, b"")
+    other = served.client.get(
+        path, params={"rows": "0:5", "columns": "0:4"}, headers={"If-None-Match": first.headers["etag"]}
+    )
+    assert other.status_code == 200
+    assert other.headers["etag"] != first.headers["etag"]
+
+
+def test_compression_only_where_it_pays_and_is_wanted(served):
+    path = f"/data/{served.ids.plain}/keys.csv"
+    packed = served.client.get(path, headers={"Accept-Encoding": "gzip"})
+    plain = served.client.get(path, headers={"Accept-Encoding": "identity"})
+    assert packed.headers["content-encoding"] == "gzip"
+    assert plain.headers["content-encoding"] == "identity"
+    assert packed.content == plain.content
+    assert int(packed.headers["content-length"]) == len(gzip.compress(plain.content, compresslevel=1, mtime=0))
+    small = served.client.get(f"/data/{served.ids.plain}/map/self/0/0?rows=0:4&columns=0:4")
+    assert small.headers["content-encoding"] == "identity"
+
+
+@pytest.mark.parametrize("path", ["map/self/0/0", "grid/self/0.png", "tokens.json", "heads.parquet", "analysis.duckdb"])
+def test_a_private_analysis_is_there_for_its_owner_only(served, path):
+    served.client.cookies.clear()
+    private, missing = f"/data/{served.ids.private}/{path}", f"/data/{'x' * 24}/{path}"
+    stranger = served.client.get(private)
+    nobody = served.client.get(missing)
+    assert stranger.status_code == nobody.status_code == 404
+    assert stranger.json()["error"].replace(served.ids.private, "") == nobody.json()["error"].replace("x" * 24, "")
+    served.client.cookies.update(served.owner)
+    owner = served.client.get(private)
+    assert owner.status_code == 200
+    assert owner.headers["cache-control"].startswith("private,")
+    tag = {"If-None-Match": owner.headers["etag"]}
+    assert served.client.get(private, headers=tag).status_code == 304
+    served.client.cookies.clear()
+    assert served.client.get(private, headers=tag).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["", "/", "/nothing", "/a/b/c/d/e", "/{id}/map/self/0", "/{id}/secrets.txt", "/{id}/grid/self/0.jpg", "/{id}"],
+)
+@pytest.mark.parametrize("prefix", ["", "/tools/attention"])
+def test_what_does_not_exist_answers_404_as_json(served, prefix, path):
+    answer = served.client.get(f"{prefix}/data{path.format(id=served.ids.plain)}")
+    assert answer.status_code in (400, 404)
+    assert set(answer.json()) == {"error"}
+
+
+@pytest.mark.parametrize("id", ["-x", "a" * 65, "%2e%2e", "a.b", "a%00b", "a'b", "ä"])
+def test_an_id_that_is_none_is_refused(served, id):
+    answer = served.client.get(f"/data/{id}/map/self/0/0")
+    assert answer.status_code == 404
+    assert set(answer.json()) == {"error"}
+
+
+def test_only_get_is_answered(served):
+    for method in ("POST", "PUT", "DELETE", "PATCH"):
+        answer = served.client.request(method, f"/data/{served.ids.plain}/heads.json")
+        assert answer.status_code == 405
+        assert "GET" in answer.json()["error"]
+    assert served.client.head(f"/data/{served.ids.plain}/heads.json").status_code == 200
+
+
+def test_routes_answer_behind_a_prefix_too_with_the_same_tag(served):
+    path = f"/data/{served.ids.plain}/heads.json"
+    here, there = served.client.get(path), served.client.get(f"/tools/attention{path}")
+    assert here.content == there.content
+    assert here.headers["etag"] == there.headers["etag"]
+
+
+def test_health(served):
+    answer = served.client.get("/data/health")
+    assert (answer.status_code, answer.json()["ok"]) == (200, True)
+    assert answer.headers["cache-control"] == "no-store"
+
+
+def test_a_deleted_analysis_is_gone_at_once(served):
+    from tests.stored import store
+
+    id = store(served.folder)
+    assert served.client.get(f"/data/{id}/map/self/0/0").status_code == 200
+    served.shelf.own.delete(id)
+    for path in ("map/self/0/0", "grid/self/0.png", "analysis.duckdb"):
+        answer = served.client.get(f"/data/{id}/{path}")
+        assert answer.status_code == 404
+        assert "deleted" in answer.json()["error"]

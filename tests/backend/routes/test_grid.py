@@ -1,0 +1,66 @@
+"""Thumbnails: every head of a layer in one picture, invisible cells never in the colour of a weight."""
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from backend.routes.grid import GAP, INVISIBLE, coloured, ramp
+
+
+def picture(served, path, **parameters):
+    answer = served.client.get(f"/data/{served.ids.plain}/grid/{path}", params=parameters)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"] == "image/png"
+    return np.asarray(Image.open(io.BytesIO(answer.content)))
+
+
+def test_all_heads_lie_side_by_side(served):
+    pixels = picture(served, "self/1.png", size=40)
+    assert pixels.shape == (40, 4 * 40 + 3 * GAP, 4)
+    analysis = served.shelf.open(served.ids.plain).analysis
+    for head in range(4):
+        left = head * (40 + GAP)
+        expected = coloured(analysis.pooled(1, head, 40), "cividis", "light")
+        np.testing.assert_array_equal(pixels[:, left : left + 40], expected)
+    assert (pixels[:, 40 : 40 + GAP, 3] == 0).all()
+
+
+def test_invisible_cells_are_a_veil_of_grey(served):
+    pixels = picture(served, "self/0.png", size=40)[:, :40]
+    above = np.triu(np.ones((40, 40), bool), 1)
+    assert (pixels[above] == INVISIBLE).all()
+    assert not (pixels[~above] == INVISIBLE).all(-1).any()
+
+
+def test_the_scale_runs_from_the_background_to_the_largest_weight():
+    pixels = coloured(np.array([[0.0, 0.5], [np.nan, 0.25]], np.float32), "cividis", "dark")
+    assert pixels[0, 0, 3] == 0
+    assert tuple(pixels[0, 1]) == tuple(ramp("cividis", "dark")[255])
+    assert tuple(pixels[1, 1]) == tuple(ramp("cividis", "dark")[int(np.sqrt(0.5) * 255.999)])
+    light = ramp("cividis", "light")[:, :3].sum(-1)
+    assert light[40] > light[255]
+
+
+@pytest.mark.parametrize("values", [np.zeros((3, 3)), np.full((3, 3), np.nan)])
+def test_maps_without_weights_have_no_colour(values):
+    assert coloured(values.astype(np.float32), "viridis", "light")[..., 3].max() <= INVISIBLE[3]
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("self/9.png", 404),
+        ("cross/0.png", 404),
+        ("self/-1.png", 400),
+        ("self/a.png", 400),
+        ("self/0.png?size=4000", 400),
+        ("self/0.png?palette=jet", 400),
+        ("self/0.png?x=1", 400),
+    ],
+)
+def test_bad_requests_are_refused(served, path, status):
+    answer = served.client.get(f"/data/{served.ids.plain}/grid/{path}")
+    assert answer.status_code == status
+    assert set(answer.json()) == {"error"}
