@@ -100,22 +100,23 @@ def count_masked(score: ScoreSpec, spans: Spans, request: MeasureRequest, heads:
                 running = torch.nn.functional.pad(per_key.cumsum(-1), (1, 0))
                 blocks[:, :, p] += running[..., key_edges].diff(dim=-1)
             if distances is not None:
-                add_diagonals(distances, seen.to(torch.int64), int(spans.position[start]), 0, zero)
-    return Counts(rows, keys, distances, blocks)
+                add_diagonals(distances, seen.to(torch.int64), length - 1 - zero - int(spans.position[start]))
+    return Counts(rows, keys, None if distances is None else distances.flip(-1), blocks)
 
 
-def add_diagonals(sums: Tensor, values: Tensor, position: int, column: int, zero: int) -> None:
+def add_diagonals(sums: Tensor, values: Tensor, start: int) -> None:
     """Add a rectangle of cells to the sums by distance, in place.
 
-    sums [..., Dist]; values [..., R, C], whose first row stands at `position` and whose first column is key `column`;
-    cells outside the distance axis must hold 0.
+    sums [..., Dist] run from the farthest key to the nearest, so that both rise together; values [..., R, C]; `start`
+    is the place of row 0, column 0, and each row lies one place before the row above it. Cells that would fall outside
+    the sums must hold 0.
     """
     n_rows, n_columns = values.shape[-2:]
     width = n_columns + n_rows - 1
-    # with the columns flipped, cells of one distance lie on one anti-diagonal; a row longer, row r moves r to the right
-    skewed = torch.nn.functional.pad(values.flip(-1), (0, n_rows)).flatten(-2)[..., : n_rows * width]
+    # with the rows flipped, cells of one distance lie on one anti-diagonal; a row longer, row r moves r to the right
+    skewed = torch.nn.functional.pad(values.flip(-2), (0, n_rows)).flatten(-2)[..., : n_rows * width]
     diagonals = skewed.unflatten(-1, (n_rows, width)).sum(-2)
-    start = position - column + zero - (n_columns - 1)
+    start -= n_rows - 1
     left, right = max(start, 0), min(start + width, sums.shape[-1])
     if left < right:
         sums[..., left:right] += diagonals[..., left - start : right - start]

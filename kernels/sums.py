@@ -21,6 +21,7 @@ ROW_SUMS = (
     "previous_mass",
     "learned_sink_mass",
 )
+PADDING = 256  # rows that a strip has at most on the CPU
 TOKEN_SUMS = ("duplicate_mass", "induction_mass")
 SCORE_SUMS = ("score_mean", "score_variance")
 
@@ -50,28 +51,33 @@ class Sums:
         if score.sink is not None:
             self.lse[:] = score.sink[:, None]
         self.rows = empty(len(ROW_SUMS) * request.rows, batch, heads, n_query)
-        self.max_key = whole(request.rows * batch, heads, n_query, fill=-1)
-        self.negligible = whole(request.rows * batch, heads, n_query)
-        self.keys = empty(3 * request.keys, parts, batch, heads, n_key, fill=0)  # sum, max, square
-        self.distance_length, self.distance_zero = distance_index(score.causal, n_query, n_key)
-        self.distances = empty(parts * request.distances, batch, heads, self.distance_length, fill=0)
+        self.max_key = whole(batch, heads, n_query * request.rows, fill=-1)
+        self.negligible = whole(batch, heads, n_query * request.rows)
+        self.keys = empty(parts, batch, heads, 3 * request.keys, n_key, fill=0)  # sum, max, square
+        length, zero = distance_index(score.causal, n_query, n_key)
+        self.n_distances, self.distance_start = length, length - 1 - zero
+        # from the farthest key to the nearest; the padding is for keys to come, which no row sees
+        self.distances = empty(parts, batch, heads, (length + PADDING) * request.distances, fill=0)
 
         side = request.pooled or 1
-        self.row_edges, key_edges = pool_edges(n_query, side), pool_edges(n_key, side)
-        self.key_blocks = torch.arange(len(key_edges) - 1).repeat_interleave(key_edges.diff()).to(device)  # [Nk]
-        shape = (len(self.row_edges) - 1, len(key_edges) - 1)
-        self.pooled = empty(2 * (request.pooled is not None), batch, heads, *shape, fill=0)  # sum, max
+        self.row_edges, self.key_edges = pool_edges(n_query, side), pool_edges(n_key, side)
+        shape = (len(self.row_edges) - 1, len(self.key_edges) - 1)
+        self.pooled = empty(batch, heads, 2 * (request.pooled is not None), *shape, fill=0)  # sum, max
         self.sampled = sampled_rows(n_query, request.sampled)
         self.coverage = whole(batch, heads, len(self.sampled), len(SHARES))
         self.top_keys = whole(batch, heads, n_query, request.top, fill=-1)
         self.top_weights = empty(batch, heads, n_query, request.top)
         self.scores = empty(2 * request.scores, batch, heads, n_query)
-        self.distance_scores = empty(parts * request.scores, batch, heads, self.distance_length, fill=0)
+        self.distance_scores = empty(parts, batch, heads, (length + PADDING) * request.scores, fill=0)
         self.n_groups = 0 if request.groups is None else max(int(request.groups.max()) + 1, 0)
         self.groups = empty(batch, heads, n_query, self.n_groups)
         self.tokens = empty(2 * (request.tokens is not None), batch, heads, n_query)
         if request.tokens is not None:
             self.row_tokens, self.key_tokens, self.previous_tokens = token_axes(request.tokens, score, spans)
+
+    def by_distance(self, sums: Tensor) -> Tensor:
+        """[parts, B, H, Dist + padding] as it was filled -> [B, H, Dist], the nearest key first."""
+        return sums[..., : self.n_distances].sum(0).flip(-1)
 
     def finish(self, counts: Counts) -> Attended:
         """The measures that were asked for, by name."""
@@ -91,18 +97,21 @@ class Sums:
         if request.keys:
             seen = per_head(counts.keys)
             measures |= {
-                "received_sum": self.keys[0].sum(0),
-                "received_max": self.keys[1].amax(0).masked_fill(seen == 0, torch.nan),
-                "received_square": self.keys[2].sum(0),
+                "received_sum": self.keys[..., 0, :].sum(0),
+                "received_max": self.keys[..., 1, :].amax(0).masked_fill(seen == 0, torch.nan),
+                "received_square": self.keys[..., 2, :].sum(0),
                 "visible_rows": seen,
             }
         if request.distances:
-            measures |= {"distance_sum": self.distances.sum(0), "distance_rows": per_head(counts.distances)}
+            measures |= {
+                "distance_sum": self.by_distance(self.distances),
+                "distance_rows": per_head(counts.distances),
+            }
         if request.pooled is not None:
             seen = per_head(counts.blocks)
             measures |= {
-                "pooled_mean": self.pooled[0] / seen,  # 0 / 0 is the NaN that is meant
-                "pooled_max": self.pooled[1].masked_fill(seen == 0, torch.nan),
+                "pooled_mean": self.pooled[:, :, 0] / seen,  # 0 / 0 is the NaN that is meant
+                "pooled_max": self.pooled[:, :, 1].masked_fill(seen == 0, torch.nan),
             }
         if request.sampled:
             measures |= {"sampled_rows": self.sampled.to(self.lse.device), "coverage": self.coverage}
@@ -110,7 +119,7 @@ class Sums:
             measures |= {"top_keys": self.top_keys, "top_weights": self.top_weights}
         if request.scores:
             measures |= dict(zip(SCORE_SUMS, self.scores, strict=True))
-            measures["distance_score"] = self.distance_scores.sum(0) / per_head(counts.distances)
+            measures["distance_score"] = self.by_distance(self.distance_scores) / per_head(counts.distances)
         if request.groups is not None:
             measures["group_mass"] = self.groups
         if request.tokens is not None:

@@ -12,23 +12,39 @@ from torch import Tensor
 
 from kernels.counts import add_diagonals
 from kernels.measures import COVERAGE_SLACK, NEGLIGIBLE, SHARES
-from kernels.strip import Strip
+from kernels.strip import Section, Strip
 from kernels.sums import Sums
 from kernels.tiles import HIDDEN
 
 
-def row_maxima(scores: Tensor, low: Tensor, high: Tensor) -> Tensor:
-    """Hide what is outside the spans (relative to the first column), in place; largest score of each row [g, R]."""
-    column = torch.arange(scores.shape[-1], device=scores.device)
-    scores.masked_fill_((column < low[:, None]) | (column >= high[:, None]), HIDDEN)
-    return scores.amax(-1)
+class TorchSweep:
+    """The sweep over the strips of one section."""
+
+    def __init__(self, section: Section) -> None:
+        self.section = section
+
+    def maxima(self, scores: Tensor, rows: slice, columns: slice) -> float:
+        """Hide what is outside the spans, in place, and find the largest score of each row.
+
+        scores [g, R, C]. Returns the largest magnitude among these.
+        """
+        low, high = self.section.low[rows, None] - columns.start, self.section.high[rows, None] - columns.start
+        column = torch.arange(scores.shape[-1], device=scores.device)
+        scores.masked_fill_((column < low) | (column >= high), HIDDEN)
+        self.largest = scores.amax(-1)
+        return float(self.largest.masked_fill(self.largest == HIDDEN, 0.0).abs().amax())
+
+    def sweep(self, scores: Tensor, base: Tensor, rows: slice, columns: slice) -> Tensor:
+        """Turn the scores of a strip into exponentials, in place, and add to all sums. `maxima` comes first.
+
+        base float64 [g, R] or [1, 1]: what was subtracted from the scores. Returns the divisor of each row [g, R]:
+        exponential / divisor = weight.
+        """
+        strip = self.section.strip(scores, base, rows, columns)
+        return sweep(strip, self.largest, self.section.sums)
 
 
-def sweep(strip: Strip, sums: Sums) -> Tensor:
-    """Turn the scores of a strip into exponentials, in place, and add to all sums.
-
-    Returns the divisor of each row [g, R]: exponential / divisor = weight.
-    """
+def sweep(strip: Strip, largest: Tensor, sums: Sums) -> Tensor:
     scores = strip.scores  # [g, R, C]
     seen = (scores > HIDDEN) & strip.real[:, None]
     if sums.request.scores:
@@ -36,8 +52,8 @@ def sweep(strip: Strip, sums: Sums) -> Tensor:
 
     sink = torch.full_like(scores[..., 0], HIDDEN)
     if sums.score.sink is not None:
-        sink = (sums.score.sink[strip.heads, None] - strip.base).float().expand_as(sink)
-    largest = torch.maximum(strip.largest, sink)
+        sink = (sums.score.sink[strip.section.heads, None] - strip.base).float().expand_as(sink)
+    largest = torch.maximum(largest, sink)
     largest = torch.where(largest == HIDDEN, 0.0, largest)
     shifted = scores - largest[..., None]
     weights = torch.exp(shifted, out=scores)
@@ -51,12 +67,18 @@ def sweep(strip: Strip, sums: Sums) -> Tensor:
         add_rows(fraction, shifted, seen, sink_shifted, divisor, strip, sums)
     add_columns(fraction, strip, sums)
     if sums.request.distances:
-        place = sums.distances[strip.part, strip.sample, strip.heads]
-        add_diagonals(place, fraction, strip.position, strip.columns.start, sums.distance_zero)
+        add_diagonals(
+            sums.distances[strip.section.part, strip.section.sample, strip.section.heads],
+            fraction,
+            strip.distance_start,
+        )
     if sums.request.tokens is not None:
         add_tokens(fraction, seen, strip, sums)
     if sums.request.top:
         add_top(fraction, seen, strip, sums)
+    which = strip.section.sampled_among(strip.rows)
+    if which.stop > which.start:
+        add_coverage(fraction, strip, sums, which)
     return divisor
 
 
@@ -68,8 +90,9 @@ def add_scores(scores: Tensor, seen: Tensor, strip: Strip, sums: Sums) -> None:
     sums.scores[0][strip.place] = (mean + strip.base).float()
     sums.scores[1][strip.place] = deviation.square_().sum(-1) / strip.count
     known = (known + strip.base[..., None]).float().masked_fill_(~seen, 0.0)
-    place = sums.distance_scores[strip.part, strip.sample, strip.heads]
-    add_diagonals(place, known, strip.position, strip.columns.start, sums.distance_zero)
+    add_diagonals(
+        sums.distance_scores[strip.section.part, strip.section.sample, strip.section.heads], known, strip.distance_start
+    )
 
 
 def add_rows(
@@ -97,7 +120,7 @@ def add_rows(
         largest,
         fraction.square().sum(-1) + sink_mass.square(),
         (fraction * away).sum(-1),
-        at(torch.full_like(strip.positions, strip.first)),
+        at(torch.full_like(strip.positions, strip.section.first_key)),
         at(strip.positions),
         at(strip.positions - 1),
         sink_mass,
@@ -114,19 +137,22 @@ def add_columns(fraction: Tensor, strip: Strip, sums: Sums) -> None:
     """Sums per key and per block of the pooled map."""
     columns = strip.columns
     if sums.request.keys:
-        total, largest, square = sums.keys[:, strip.part, strip.sample, strip.heads, columns]
+        total, largest, square = sums.keys[
+            strip.section.part, strip.section.sample, strip.section.heads, :, columns
+        ].unbind(1)
         total += fraction.sum(-2)
         torch.maximum(largest, fraction.amax(-2), out=largest)
         square += fraction.square().sum(-2)
     if sums.request.pooled is None:
         return
-    blocks = sums.key_blocks[columns]  # block of each key, ascending
+    edges = sums.key_edges.to(fraction.device)
+    blocks = torch.searchsorted(edges, strip.keys, right=True) - 1  # block of each key
     edges = sums.row_edges.tolist()
     block = bisect_right(edges, strip.rows.start) - 1
     while block < len(edges) - 1 and edges[block] < strip.rows.stop:
         top, bottom = max(edges[block], strip.rows.start), min(edges[block + 1], strip.rows.stop)
         part = fraction[:, top - strip.rows.start : bottom - strip.rows.start]
-        mean, largest = sums.pooled[:, strip.sample, strip.heads, block]
+        mean, largest = sums.pooled[strip.section.sample, strip.section.heads, :, block].unbind(1)
         mean.index_add_(-1, blocks, part.sum(-2))
         largest.scatter_reduce_(-1, blocks.expand(largest.shape[0], -1), part.amax(-2), "amax")
         block += 1
@@ -134,11 +160,11 @@ def add_columns(fraction: Tensor, strip: Strip, sums: Sums) -> None:
 
 def add_tokens(fraction: Tensor, seen: Tensor, strip: Strip, sums: Sums) -> None:
     """Mass on earlier equal tokens, and on keys that follow one."""
-    own = sums.row_tokens[strip.sample, strip.rows, None]
+    own = sums.row_tokens[strip.section.sample, strip.rows, None]
     earlier = strip.keys < strip.positions[:, None]
     not_later = strip.keys <= strip.positions[:, None]
-    same = (own == sums.key_tokens[strip.sample, strip.columns]) & earlier
-    follows = (own == sums.previous_tokens[strip.sample, strip.columns]) & not_later
+    same = (own == sums.key_tokens[strip.section.sample, strip.columns]) & earlier
+    follows = (own == sums.previous_tokens[strip.section.sample, strip.columns]) & not_later
     for place, target in zip(sums.tokens, (same, follows), strict=True):
         hit = seen & target
         place[strip.place] = (fraction * hit).sum(-1).masked_fill_(~hit.any(-1), torch.nan)
@@ -153,12 +179,12 @@ def add_top(fraction: Tensor, seen: Tensor, strip: Strip, sums: Sums) -> None:
     sums.top_weights[strip.place][..., :kept] = weight.masked_fill(weight < 0, torch.nan)
 
 
-def add_coverage(strip: Strip, sums: Sums, which: slice) -> None:
+def add_coverage(fraction: Tensor, strip: Strip, sums: Sums, which: slice) -> None:
     """Keys needed for each share of the visible mass, for the strip's sampled rows, sums.sampled[which]."""
     rows = (sums.sampled[which] - strip.rows.start).to(strip.scores.device)
-    ordered = strip.scores[:, rows].sort(-1, descending=True).values
+    ordered = fraction[:, rows].sort(-1, descending=True).values
     share = ordered.cumsum(-1, dtype=torch.float64)
     share /= share[..., -1:].clone()
     needed = [(share < wanted - COVERAGE_SLACK).sum(-1) + 1 for wanted in SHARES]
     count = strip.count[:, rows]
-    sums.coverage[strip.sample, strip.heads, which] = torch.stack(needed, -1) * (count > 0)[..., None]
+    sums.coverage[strip.section.sample, strip.section.heads, which] = torch.stack(needed, -1) * (count > 0)[..., None]

@@ -10,30 +10,30 @@ On the CPU one thread works on one strip, so that nothing waits within it (kerne
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import importlib.util
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from types import ModuleType
 
 import torch
 from torch import Tensor
 
-from kernels import sweep_torch
 from kernels.counts import Counts, count_cells
-from kernels.measures import Attended, MeasureRequest
+from kernels.measures import Attended, MeasureRequest, pool_edges
 from kernels.score import ScoreSpec
-from kernels.strip import Strip
-from kernels.sums import Sums
-from kernels.sweep_torch import add_coverage
+from kernels.strip import Section, Strip
+from kernels.sums import PADDING, Sums
+from kernels.sweep_torch import TorchSweep
 from kernels.threads import run_all, threads
 from kernels.tiles import FLOAT64_FROM, HIDDEN, Spans, finish_scores, spans_of
 
 STRIP_ROWS = 192  # rows of all heads of a strip together: enough for the matrix products
 STRIP_BYTES = {"cpu": 3 << 20, "other": 64 << 20}  # of the scores of one strip; a core's cache holds about this much
+NO_BASE = torch.zeros(1, 1, dtype=torch.float64)
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A run of rows of one sample and key head: the unit that one thread works on."""
+    """The strips that one thread works on, one after another: a run of rows of one sample and key head."""
 
     sample: int
     key_head: int
@@ -46,64 +46,82 @@ def attend_tiled(query: Tensor, key: Tensor, value: Tensor, score: ScoreSpec, re
     query, key, value = query.detach(), key.detach(), value.detach()
     batch, heads, n_query, _ = query.shape
     key_heads, n_key = key.shape[1:3]
+    on_cpu = query.device.type == "cpu"
     spans = spans_of(score, batch, n_query, n_key)
-    pieces = list(cut(spans, heads // key_heads, key_heads, query.device.type))
+    pieces = cut(spans, request, heads // key_heads, key_heads, on_cpu)
     spans = spans.to(query.device)
     counts = count_cells(score, spans, request, heads)
-    sums = Sums(query, value, score, spans, request, 1 + max((piece.part for piece in pieces), default=0))
+    sums = Sums(query, value, score, spans, request, 1 + max(piece.part for piece in pieces))
     work = Work(query, key, value, score, spans, counts, sums, choose_sweep(query.device))
-    run_all([lambda piece=piece: work.run(piece) for piece in pieces], parallel=query.device.type == "cpu")
+    run_all([lambda piece=piece: work.run(piece) for piece in pieces], parallel=on_cpu)
     return sums.finish(counts)
 
 
-def choose_sweep(device: torch.device) -> ModuleType:
-    """The sweep that runs on this device."""
-    return sweep_torch
+def choose_sweep(device: torch.device) -> type:
+    """The compiled loops on the CPU where numba is installed, tensor operations elsewhere."""
+    if device.type != "cpu" or importlib.util.find_spec("numba") is None:
+        return TorchSweep
+    from kernels.sweep import NumbaSweep
+
+    return NumbaSweep
 
 
-def cut(spans: Spans, group: int, key_heads: int, device: str) -> Iterator[Piece]:
-    """All pieces. Rows are cut so that the pieces of a sample cost about the same."""
+def cut(spans: Spans, request: MeasureRequest, group: int, key_heads: int, on_cpu: bool) -> list[Piece]:
+    """All pieces. Those of a sample and key head cost about the same, and none cuts a block of the pooled map."""
     batch, n_query = spans.low.shape
-    limit = STRIP_BYTES["cpu" if device == "cpu" else "other"] // (4 * group)
-    most = max(1, STRIP_ROWS // group) if device == "cpu" else n_query
+    limit = STRIP_BYTES["cpu" if on_cpu else "other"] // (4 * group)
+    most = min(PADDING, max(1, STRIP_ROWS // group)) if on_cpu else n_query
+    edges = range(n_query + 1)
+    if request.pooled is not None:
+        edges = pool_edges(n_query, request.pooled).tolist()
+    wanted = -(-4 * threads() // (batch * key_heads)) if on_cpu else 1
+    pieces = []
     for sample in range(batch):
-        low, high = spans.low[sample], spans.high[sample]
-        strips = list(cut_rows(low, high, most, limit))
-        parts = min(len(strips), -(-4 * threads() // (batch * key_heads))) if device == "cpu" else 1
-        cells = [(rows.stop - rows.start) * (columns.stop - columns.start) for rows, columns in strips]
-        owner = assign(cells, parts)
-        for key_head in range(key_heads):
-            for part in range(parts):
-                mine = tuple(strip for strip, whose in zip(strips, owner, strict=True) if whose == part)
-                yield Piece(sample, key_head, part, mine)
+        low, high = spans.low[sample].tolist(), spans.high[sample].tolist()
+        runs = [list(cut_rows(low, high, *run, most, limit)) for run in whole_blocks(edges, most)]
+        cells = [sum((rows.stop - rows.start) * (keys.stop - keys.start) for rows, keys in run) for run in runs]
+        for part, own in enumerate(share_out(runs, cells, wanted)):
+            strips = tuple(strip for run in own for strip in run)
+            pieces += [Piece(sample, key_head, part, strips) for key_head in range(key_heads)]
+    return pieces
 
 
-def cut_rows(low: Tensor, high: Tensor, most: int, limit: int) -> Iterator[tuple[slice, slice]]:
-    """Strips of at most `most` rows whose rectangle has at most `limit` cells (or one row)."""
-    low, high = low.tolist(), high.tolist()
-    start, n_query = 0, len(low)
-    while start < n_query:
+def whole_blocks(edges: Sequence[int], most: int) -> Iterator[tuple[int, int]]:
+    """Runs of rows made of whole blocks: as many as make up at most `most` rows, or one block."""
+    start, stop = edges[0], edges[1]
+    for edge in edges[2:]:
+        if edge - start > most:
+            yield start, stop
+            start = stop
+        stop = edge
+    yield start, stop
+
+
+def cut_rows(low: list, high: list, start: int, end: int, most: int, limit: int) -> Iterator[tuple[slice, slice]]:
+    """Strips of at most `most` rows whose rectangle has at most `limit` cells, or one row: rows, columns."""
+    while start < end:
         left, right, stop = low[start], high[start], start + 1
-        while stop < n_query and stop - start < most:
+        while stop < end and stop - start < most:
+            wider_left, wider_right = left, right
             if high[stop] > low[stop]:
-                new_left, new_right = min(left, low[stop]), max(right, high[stop])
-                if right <= left:
-                    new_left, new_right = low[stop], high[stop]
-                if (new_right - new_left) * (stop + 1 - start) > limit:
-                    break
-                left, right = new_left, new_right
-            stop += 1
-        yield slice(start, stop), slice(left, max(right, left))
+                empty = right <= left
+                wider_left = low[stop] if empty else min(left, low[stop])
+                wider_right = high[stop] if empty else max(right, high[stop])
+            if (wider_right - wider_left) * (stop + 1 - start) > limit:
+                break
+            left, right, stop = wider_left, wider_right, stop + 1
+        yield slice(start, stop), slice(left, right)
         start = stop
 
 
-def assign(cells: list[int], parts: int) -> list[int]:
-    """Part of each strip: consecutive strips, about equal cells."""
-    total, owner, before = max(sum(cells), 1), [], 0
-    for count in cells:
-        owner.append(min(parts - 1, (before + count // 2) * parts // total))
+def share_out(runs: list, cells: list[int], wanted: int) -> list[list]:
+    """Consecutive runs in at most `wanted` shares of about equal cells, the largest work first."""
+    total, before = max(sum(cells), 1), 0
+    shares: list[list] = [[] for _ in range(wanted)]
+    for run, count in zip(runs, cells, strict=True):
+        shares[min(wanted - 1, (before + count // 2) * wanted // total)].append(run)
         before += count
-    return owner
+    return [share for share in shares if share]
 
 
 @dataclass(eq=False)
@@ -117,83 +135,61 @@ class Work:
     spans: Spans
     counts: Counts
     sums: Sums
-    sweep: ModuleType  # kernels.sweep_torch, or its faster twin
+    sweep: type
 
     def run(self, piece: Piece) -> None:
         """Sweep over the strips of a piece, one after another."""
         group = self.query.shape[1] // self.key.shape[1]
         heads = slice(piece.key_head * group, (piece.key_head + 1) * group)
+        section = Section(piece.sample, heads, piece.part, self.sums, self.spans, self.counts)
+        sweep = self.sweep(section)
+        query = self.query[piece.sample, heads]  # [g, Nq, D]
         key = self.key[piece.sample, piece.key_head].float()  # [Nk, D]
         value = self.value[piece.sample, piece.key_head].float()  # [Nk, Dv]
-        size = max(((r.stop - r.start) * (c.stop - c.start) for r, c in piece.strips), default=0)
+        output = self.sums.output[piece.sample, heads]  # [g, Nq, Dv]
+        size = max((r.stop - r.start) * (c.stop - c.start) for r, c in piece.strips)
         buffer = torch.empty(group * size, dtype=torch.float32, device=key.device)
         for rows, columns in piece.strips:
             if columns.stop == columns.start:
                 continue  # none of the rows sees a key: Sums starts out saying so
-            strip = self.strip(piece, heads, rows, columns, key, buffer)
-            divisor = self.sweep.sweep(strip, self.sums)
-            self.add_sampled(strip)
-            output = strip.scores.flatten(0, 1) @ value[columns]  # [g * R, Dv]
-            output = output.unflatten(0, strip.scores.shape[:2]).div_(divisor[..., None])
-            self.sums.output[strip.place] = output.to(self.sums.output.dtype)
+            scores, base = self.scores(section, sweep, query[:, rows], key[columns], rows, columns, buffer)
+            divisor = sweep.sweep(scores, base, rows, columns)
+            mixed = (scores.flatten(0, 1) @ value[columns]).unflatten(0, scores.shape[:2])  # [g, R, Dv]
+            output[:, rows] = mixed.div_(divisor[..., None])
             if self.sums.n_groups:
-                self.add_groups(strip, divisor)
+                self.add_groups(section.strip(scores, base, rows, columns), divisor)
 
-    def strip(self, piece: Piece, heads: slice, rows: slice, columns: slice, key: Tensor, buffer: Tensor) -> Strip:
-        """Scores of a strip in `buffer`, and all that the sweep must know of it."""
-        score, spans = self.score, self.spans
-        n_rows, n_columns = rows.stop - rows.start, columns.stop - columns.start
-        query = self.query[piece.sample, heads, rows].float() * score.scale  # [g, R, D]
-        scores = buffer[: query.shape[0] * n_rows * n_columns].view(-1, n_columns)
-        torch.mm(query.flatten(0, 1), key[columns].mT, out=scores)
-        scores = scores.unflatten(0, query.shape[:2])
-        finish_scores(scores, score, spans, piece.sample, heads, rows, columns)
-        low, high = spans.low[piece.sample, rows] - columns.start, spans.high[piece.sample, rows] - columns.start
-        largest = self.sweep.row_maxima(scores, low, high)
-        base = torch.zeros(1, 1, dtype=torch.float64, device=key.device)
-        if bool(((largest.abs() > FLOAT64_FROM) & (largest > HIDDEN)).any()):
-            base = self.recompute(scores, piece, heads, rows, columns)
-            largest = self.sweep.row_maxima(scores, low, high)
-        counts = self.counts.rows[piece.sample]
-        return Strip(
-            piece.sample,
-            heads,
-            rows,
-            columns,
-            piece.part,
-            scores,
-            base,
-            largest,
-            low,
-            high,
-            (counts[heads] if counts.shape[0] > 1 else counts)[:, rows],
-            spans.real[piece.sample, rows],
-            int(spans.position[0]) + rows.start,
-            int(spans.first[piece.sample]),
-        )
-
-    def recompute(self, scores: Tensor, piece: Piece, heads: slice, rows: slice, columns: slice) -> Tensor:
-        """The scores again in float64, less the largest of each row, which is returned: float64 [g, R]."""
-        query = self.query[piece.sample, heads, rows].double() * self.score.scale
-        exact = query @ self.key[piece.sample, piece.key_head, columns].double().mT
-        finish_scores(exact, self.score, self.spans, piece.sample, heads, rows, columns)
-        low, high = self.spans.low[piece.sample, rows, None], self.spans.high[piece.sample, rows, None]
+    def scores(
+        self,
+        section: Section,
+        sweep: TorchSweep,
+        query: Tensor,
+        key: Tensor,
+        rows: slice,
+        columns: slice,
+        buffer: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        """Scores of a strip, in `buffer`: float32 [g, R, C]; and what was subtracted from them."""
+        shape = (query.shape[0], query.shape[1], key.shape[0])
+        scores = buffer[: shape[0] * shape[1] * shape[2]].view(-1, shape[2])
+        torch.mm((query.float() * self.score.scale).flatten(0, 1), key.mT, out=scores)
+        scores, place = scores.view(shape), (self.score, self.spans, section.sample, section.heads, rows, columns)
+        finish_scores(scores, *place)
+        if sweep.maxima(scores, rows, columns) <= FLOAT64_FROM:
+            return scores, NO_BASE.to(scores.device)
+        exact = finish_scores((query.double() * self.score.scale) @ key.double().mT, *place)
         keys = torch.arange(columns.start, columns.stop, device=exact.device)
-        base = exact.masked_fill((keys < low) | (keys >= high), HIDDEN).amax(-1)
+        outside = (keys < section.low[rows, None]) | (keys >= section.high[rows, None])
+        base = exact.masked_fill(outside, HIDDEN).amax(-1)  # [g, R]
         base = torch.where(base == HIDDEN, 0.0, base)
         scores.copy_(exact - base[..., None])
-        return base
-
-    def add_sampled(self, strip: Strip) -> None:
-        """Coverage of the sampled rows among the strip's."""
-        start, stop = torch.searchsorted(self.sums.sampled, torch.tensor([strip.rows.start, strip.rows.stop])).tolist()
-        if stop > start:
-            add_coverage(strip, self.sums, slice(start, stop))
+        sweep.maxima(scores, rows, columns)
+        return scores, base
 
     def add_groups(self, strip: Strip, divisor: Tensor) -> None:
         """Mass of each row on each group of keys, as a product with the membership of the keys."""
         groups = self.sums.request.groups
-        groups = groups[min(strip.sample, groups.shape[0] - 1), strip.columns].to(divisor.device)
+        groups = groups[min(strip.section.sample, groups.shape[0] - 1), strip.columns].to(divisor.device)
         member = groups[:, None] == torch.arange(self.sums.n_groups, device=divisor.device)
         mass = (strip.scores.flatten(0, 1) @ member.float()).unflatten(0, divisor.shape) / divisor[..., None]
         none = (strip.count == 0).expand_as(divisor)[..., None]

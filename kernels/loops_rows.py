@@ -1,0 +1,203 @@
+"""The compiled row pass of the CPU path: scores become exponentials, and everything per row is summed on the way.
+
+A row is read twice while it lies in the nearest cache: for its largest score, then for the exponential and all sums.
+The exponential is our own polynomial because a call into the C library is not vectorised; its error is under 2e-7 of
+the value.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import types
+
+from kernels.jit import (
+    BLOCKS,
+    EDGES,
+    EXACT,
+    FLOATS,
+    LARGEST,
+    LINE,
+    LOWEST,
+    PER_ROW,
+    SCORES,
+    SUMS,
+    WHERE,
+    WHOLES,
+    f32,
+    jit,
+    larger,
+    nearest,
+    power_of_two,
+)
+from kernels.measures import NEGLIGIBLE
+
+SMALLEST = f32(-87.0)  # exp of less is not a normal float32: 0
+PIECE = 256  # columns among which the first of the largest is looked for
+
+
+@jit(types.float32(types.float32), EXACT)
+def exponential(x):
+    """exp(x) for x <= 0; 0 below -87."""
+    held = SMALLEST if x <= SMALLEST else x  # NaN stays NaN
+    n = nearest(held * f32(1.4426950408889634))
+    r = held - n * f32(0.693359375)  # ln 2 in two parts, the first exact in few bits
+    r = r - n * f32(-2.12194440e-4)
+    p = f32(1 / 720)  # the series up to r^6; |r| <= ln(2) / 2
+    p = p * r + f32(1 / 120)
+    p = p * r + f32(1 / 24)
+    p = p * r + f32(1 / 6)
+    p = p * r + f32(0.5)
+    p = p * r + f32(1.0)
+    p = p * r + f32(1.0)
+    return f32(0.0) if x <= SMALLEST else p * power_of_two(n)
+
+
+@jit(types.float32(LINE), LARGEST)
+def largest_of(line):
+    largest = LOWEST
+    for c in range(line.shape[0]):
+        largest = larger(largest, line[c])
+    return largest
+
+
+@jit(types.boolean(LINE), EXACT)
+def has_nan(line):
+    return np.isnan(line).any()
+
+
+@jit(types.float32(SCORES, EDGES, EDGES, PER_ROW, WHERE), SUMS)
+def row_maxima(scores, low, high, largest, where):
+    """Largest score of each row's span and the first column that has it; -inf and -1 where all is hidden, NaN and -1
+    where all is hidden or NaN. Returns the largest magnitude of any row's largest score."""
+    furthest = f32(0)
+    for h in range(scores.shape[0]):
+        for r in range(scores.shape[1]):
+            row = scores[h, r, low[r] : high[r]]
+            best, start = LOWEST, 0
+            for piece in range(0, row.shape[0], PIECE):
+                candidate = largest_of(row[piece : piece + PIECE])
+                if candidate > best:
+                    best, start = candidate, piece
+            where[h, r] = -1
+            if best > LOWEST:
+                while row[start] != best:
+                    start += 1
+                where[h, r] = low[r] + start
+                furthest = max(furthest, abs(best))
+            elif has_nan(row):
+                best = f32(np.nan)
+            largest[h, r] = best
+    return furthest
+
+
+@jit(types.UniTuple(types.float32, 4)(LINE, LINE, types.float32, types.float32), SUMS)
+def exponentials_of(line, keys, largest, position):
+    """Scores to exponentials, in place; sums of e, e * (s - largest), e^2 and e * |position - key|."""
+    total, weighted, square, distance = f32(0), f32(0), f32(0), f32(0)
+    for c in range(line.shape[0]):
+        x = line[c] - largest
+        e = exponential(x)
+        line[c] = e
+        total += e
+        weighted += e * (f32(0) if x <= SMALLEST else x)
+        square += e * e
+        distance += e * abs(position - keys[c])
+    return total, weighted, square, distance
+
+
+@jit(types.int64(LINE, types.float32), SUMS)
+def count_below(line, threshold):
+    count = np.int32(0)
+    for c in range(line.shape[0]):
+        count += np.int32(line[c] < threshold)
+    return count
+
+
+@jit(types.float32(LINE, types.int64, types.int64, types.int64), SUMS)
+def visible_score(row, column, low, high):
+    """Score of one column, -inf where it is hidden or outside the span."""
+    return row[column] if low <= column < high else LOWEST
+
+
+@jit(types.float64(types.float32, types.float64, types.float64), SUMS)
+def weight_of(score, top, whole):
+    """Weight of a score, NaN where it is hidden."""
+    return np.exp(score - top) / whole if score > LOWEST else np.nan
+
+
+@jit(
+    types.void(
+        *(SCORES, EDGES, EDGES, WHOLES, types.Array(types.boolean, 1, "C")),
+        *(PER_ROW, WHERE, types.Array(types.float64, 2, "C"), types.Array(types.float64, 1, "C")),
+        *(LINE, types.int64, types.int64, types.int64, types.int64),
+        *(FLOATS, PER_ROW, PER_ROW, BLOCKS, WHOLES, WHOLES),
+    ),
+    SUMS,
+)
+def exponentials(
+    scores,  # [g, R, C], overwritten: exp(score - largest), 0 outside the spans
+    low,
+    high,  # [R] spans, relative to the first column
+    count,  # [1 or g, Nq] visible keys
+    real,  # [Nq]
+    largest,
+    where,  # [g, R] from row_maxima
+    base,  # [g or 1, R or 1]
+    sink,  # [g], -inf where the head has none
+    keys,  # [Nk] 0, 1, 2 ... as floats
+    first_row,
+    first_column,
+    position,  # of the first row
+    first_key,  # the first real key
+    lse,  # [g, Nq], written
+    divisor,  # [g, R], written: exponential / divisor = weight
+    inverse,  # [g, R], written: 1 / divisor; 0 for rows that are in no measure
+    rows,  # [8 or 0, g, Nq], written: ROW_SUMS
+    max_key,
+    negligible,  # [g, Nq], written
+):
+    """The row pass. Rows that see nothing are left as Sums made them."""
+    n_columns = scores.shape[2]
+    for h in range(scores.shape[0]):
+        for r in range(scores.shape[1]):
+            row, i, p = scores[h, r], first_row + r, position + r
+            divisor[h, r], inverse[h, r] = f32(1), f32(0)
+            if largest[h, r] == LOWEST:
+                row[:] = f32(0)
+                continue
+            level = base[h % base.shape[0], r % base.shape[1]]
+            sink_score = sink[h] - level
+            top = f32(sink_score) if sink_score > largest[h, r] else largest[h, r]
+            measured = rows.shape[0] > 0 and real[i]
+            first = self_ = previous = LOWEST
+            if measured:
+                first = visible_score(row, first_key - first_column, low[r], high[r])
+                self_ = visible_score(row, p - first_column, low[r], high[r])
+                previous = visible_score(row, p - 1 - first_column, low[r], high[r])
+            row[: low[r]] = f32(0)
+            row[high[r] : n_columns] = f32(0)
+            total, weighted, square, distance = exponentials_of(
+                row[low[r] : high[r]], keys[first_column + low[r] : first_column + high[r]], top, f32(p)
+            )
+            sink_part = np.exp(sink_score - top)
+            whole = np.float64(total) + sink_part
+            divisor[h, r] = whole
+            lse[h, i] = level + top + np.log(whole)
+            if real[i]:
+                inverse[h, r] = 1 / whole
+            if not measured:
+                continue
+            sink_weighted = sink_part * (sink_score - top) if sink_part > 0 else 0.0
+            entropy = np.log(whole) - (weighted + sink_weighted) / whole
+            rows[0, h, i] = 0.0 if entropy < 0 else entropy
+            rows[1, h, i] = np.exp(np.float64(largest[h, r]) - top) / whole
+            rows[2, h, i] = (square + sink_part * sink_part) / (whole * whole)
+            rows[3, h, i] = distance / whole
+            rows[4, h, i] = weight_of(first, top, whole)
+            rows[5, h, i] = weight_of(self_, top, whole)
+            rows[6, h, i] = weight_of(previous, top, whole)
+            rows[7, h, i] = sink_part / whole
+            max_key[h, i] = first_column + where[h, r] if where[h, r] >= 0 else -1
+            seen = count[h % count.shape[0], i]
+            below = count_below(row[low[r] : high[r]], f32(NEGLIGIBLE * whole / seen))
+            negligible[h, i] = below - (high[r] - low[r] - seen)  # hidden cells of the span are 0, and no weights
