@@ -7,6 +7,7 @@ them, a first pass measures that. What follows is arithmetic on N x pieces; noth
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -24,6 +25,9 @@ Edits = Sequence[tuple[KeyEdit, list[int], list[tuple[int, ...]]]]  # edit, its 
 # A temperature divides the biases too, so they are multiplied by it first; infinity cannot be. This one leaves scores
 # of 1e6 a weight that differs from uniform by 1e-24, and a bias of 100 times it is a float32 still.
 NEARLY_INFINITE = 1e30
+
+# Weights below this are none: float32 loses them a little further down, and every implementation shall do the same.
+SMALLEST_MASS = 1e-30
 
 
 def changed_score(
@@ -144,14 +148,15 @@ def pieces(sets: list[tuple[int, ...]], n_key: int) -> tuple[Tensor, list[frozen
 def log_masses(measured: Attended, score: ScoreSpec, groups: int) -> Tensor:
     """ln of the weight each row gives to every group of keys, and to the learned sink behind them.
 
-    float64 [B, H, Nq, groups + 1]; -inf where there is none.
+    float64 [B, H, Nq, groups + 1]; -inf where there is none, or less than SMALLEST_MASS.
     """
     mass = measured.measures["group_mass"].double().nan_to_num(0.0)  # NaN: a row that sees nothing
     mass = torch.nn.functional.pad(mass, (0, groups - mass.shape[-1]))  # the last group may have no key
     sink = torch.full_like(mass[..., :1], -torch.inf)
     if score.sink is not None:
         sink = score.sink.double()[None, :, None, None] - measured.lse.double()[..., None]
-    return torch.cat([mass.log(), sink], -1)
+    masses = torch.cat([mass.log(), sink], -1)
+    return masses.masked_fill(masses < math.log(SMALLEST_MASS), -torch.inf)
 
 
 def positions_of_rows(score: ScoreSpec, edits: Edits, n_query: int, n_key: int, device: torch.device) -> Tensor:

@@ -149,7 +149,7 @@ class KeyEdit(HeadEdit):
 
 
 def where_both(inside: Tensor, outside: Tensor, shift: Tensor) -> Tensor:
-    """The shift in rows that give weight to both the keys and something else, 0 in the others."""
+    """The shift in rows that give weight to the keys and to something else, 0 in the others."""
     return torch.where((inside > -torch.inf) & (outside > -torch.inf), shift, 0.0)
 
 
