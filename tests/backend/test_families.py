@@ -1,0 +1,148 @@
+"""Every family in the list: its maps equal those of a separate copy of the model set to eager.
+
+HEADWATER_WRITE_DOCS=1 writes the table of docs/models.md from what is measured here.
+"""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from backend.capture import capture
+from backend.families import families, family_of
+from backend.models import LoadedModel
+from backend.sites import survey
+from kernels.api import weights
+from kernels.measures import NOTHING
+from tests.backend import tiny
+from tests.backend.eager import difference, eager_maps, sdpa_maps, valid_cells
+
+DOC = Path(__file__).resolve().parents[2] / "docs" / "models.md"
+TYPES = [*tiny.DECODERS, *tiny.ENCODERS]
+WITHOUT_SDPA = {"gemma2", "gpt_oss"}  # softcap and learned sinks exist in eager alone
+LONG, SHORT = tiny.ids(12)[0].tolist(), [21, 7, 35, 50, 11, 9, 63]
+measured: dict[str, float] = {}
+
+
+def prompts(model_type: str) -> dict[str, dict]:
+    """One prompt longer than the window, and a batch of two padded on either side."""
+    pad = 1 if model_type in ("roberta", "xlm-roberta") else 0
+    alone = {"input_ids": torch.tensor([LONG]), "attention_mask": torch.ones(1, len(LONG), dtype=torch.int64)}
+    batches = {side: tiny.padded([LONG, SHORT], side, pad) for side in ("left", "right")}
+    for batch in batches.values():
+        if model_type in tiny.ENCODERS or model_type in ("opt", "jamba"):
+            batch.pop("position_ids")  # they count positions themselves
+    return {"alone": alone, **batches}
+
+
+def build(model_type: str, **overrides):
+    pad = {"pad_token_id": 1} if model_type in ("roberta", "xlm-roberta") else {}
+    return tiny.build(model_type, **pad, **overrides)
+
+
+def captured_maps(model, inputs) -> list[torch.Tensor]:
+    with capture(model, NOTHING) as layers:
+        model(**inputs)
+    whole = slice(0, inputs["input_ids"].shape[1])
+    return [weights(layer.query, layer.key, layer.score, layer.lse, whole, whole) for layer in layers]
+
+
+def rounding(model_type, model, monkeypatch) -> float:
+    """What float32 leaves open in this model: how far its own ways lie apart (eager, sdpa, and eager in float64)."""
+    inputs = prompts(model_type)["alone"]
+    cells, eager = valid_cells(inputs["attention_mask"]), eager_maps(model, inputs)
+    own = difference(eager, eager_maps(model, inputs, torch.float64), cells)
+    return (
+        own if model_type in WITHOUT_SDPA else max(own, difference(eager, sdpa_maps(model, inputs, monkeypatch), cells))
+    )
+
+
+@pytest.mark.parametrize("model_type", TYPES)
+def test_maps_equal_eager(model_type, monkeypatch):
+    model = build(model_type)
+    own = rounding(model_type, model, monkeypatch)
+    for name, inputs in prompts(model_type).items():
+        cells = valid_cells(inputs["attention_mask"])
+        theirs = eager_maps(model, inputs)
+        ours = captured_maps(model, inputs)
+        error = difference(ours, theirs, cells)
+        assert error <= max(1e-5, 4 * own), f"{model_type}, {name}: {error:.1e}, the model's own {own:.1e}"
+        measured[model_type] = max(error, measured.get(model_type, 0.0))
+        assert all(not bool(map_.isnan().any()) for map_ in ours), f"{model_type}, {name}: NaN"
+        assert all(not bool((map_ * ~cells).any()) for map_ in ours), f"{model_type}, {name}: weight on padding"
+
+
+@pytest.mark.parametrize("model_type", TYPES)
+def test_logits_are_those_of_an_ordinary_run(model_type):
+    model = build(model_type)
+    inputs = prompts(model_type)["alone"]
+    with torch.no_grad():
+        ordinary = model(**inputs).logits
+    with capture(model, NOTHING):
+        captured = model(**inputs).logits
+    assert (captured - ordinary).abs().max() <= 1e-4
+
+
+@pytest.mark.parametrize("model_type", TYPES)
+def test_self_check_accepts_the_family(model_type):
+    card = LoadedModel.wrap(build(model_type)).describe()
+    assert card.family == family_of(model_type).title
+    assert all(value["passed"] for value in card.checks.values() if isinstance(value, dict))
+
+
+@pytest.mark.parametrize("model_type", ["llama", "gemma2", "gpt_oss", "bert", "deepseek_v3", "llama4_text"])
+def test_maps_in_bfloat16_are_those_of_its_queries_and_keys(model_type):
+    """bfloat16 eager rounds its scores; the maps here are computed in float32 from the same queries and keys."""
+    model = build(model_type).to(torch.bfloat16)
+    inputs = prompts(model_type)["alone"]
+    with capture(model, NOTHING) as layers:
+        model(**inputs)
+    whole = slice(0, len(LONG))
+    for layer in layers:
+        ours = weights(layer.query, layer.key, layer.score, layer.lse, whole, whole)
+        exact = weights(layer.query.double(), layer.key.double(), layer.score, layer.lse, whole, whole)
+        assert layer.query.dtype == torch.bfloat16
+        assert (ours - exact).abs().max() <= 4e-3
+
+
+def test_every_family_in_the_list_is_tried():
+    proved = {model_type for family in families() if not family.refusal for model_type in family.model_types}
+    assert proved == set(TYPES)
+
+
+def test_hybrids_name_their_other_layers():
+    layers = survey(build("qwen3_next")).layers
+    assert [layer.layer for layer in layers] == [0, 1, 2, 3]
+    assert [layer.attention for layer in layers] == ["linear attention (gated delta rule)"] * 3 + ["softmax"]
+    assert [layer.attention for layer in survey(build("jamba")).layers].count("softmax") == 1
+
+
+def row(model_type: str) -> str:
+    family, model = family_of(model_type), build(model_type)
+    sites, error = len(survey(model).sites), f"{measured[model_type]:.0e}"
+    return f"| {family.title} | `{model_type}` | {sites} | {error} | {family.notes} |"
+
+
+@pytest.mark.parametrize("family", [family for family in families() if not family.refusal], ids=lambda f: f.title)
+def test_docs_list_the_family_with_its_error(family):
+    for model_type in family.model_types:
+        found = re.search(
+            rf"^\| {re.escape(family.title)} \| `{model_type}` \| \d+ \| (\S+) \|", DOC.read_text("utf-8"), re.M
+        )
+        assert found, (
+            f"docs/models.md lacks {family.title}: HEADWATER_WRITE_DOCS=1 pytest tests/backend/test_families.py"
+        )
+        assert float(found[1]) <= 1e-4
+
+
+@pytest.mark.skipif(os.environ.get("HEADWATER_WRITE_DOCS") != "1", reason="writes docs/models.md when asked to")
+def test_write_docs():
+    text = DOC.read_text("utf-8")
+    before, rest = text.split("<!-- families -->\n")[0], text.split("<!-- end of families -->")[1]
+    head = (
+        "| family | type | maps in the tiny model | largest error | what its attention does |\n|---|---|---|---|---|\n"
+    )
+    table = head + "\n".join(row(model_type) for model_type in TYPES)
+    DOC.write_text(f"{before}<!-- families -->\n{table}\n<!-- end of families -->{rest}", "utf-8")
