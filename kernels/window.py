@@ -7,7 +7,7 @@ rounding of the lse would change every weight.
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -57,24 +57,48 @@ def pooled(
     if size < 1:
         raise ValueError(f"size: expected 1 or more, got {size}.")
     rows, columns, spans = _check(query, key, score, lse, rows, columns)
-    row_edges = (pool_edges(rows.stop - rows.start, size) + rows.start).tolist()
-    key_edges = pool_edges(columns.stop - columns.start, size).to(query.device)
-    lengths = key_edges.diff().tolist()
-    picture = torch.full(
-        (*query.shape[:2], len(row_edges) - 1, len(lengths)), torch.nan, dtype=torch.float32, device=query.device
-    )
-    for block, (top, bottom) in enumerate(pairwise(row_edges)):
-        band = _weights(query, key, score, spans, lse, slice(top, bottom), columns)
-        seen = visible_cells(score, spans, slice(0, None), slice(0, None), slice(top, bottom), columns, biases=True)
-        seen = seen & spans.real[:, None, top:bottom, None]
-        count = torch.nn.functional.pad(seen.sum(-2).cumsum(-1), (1, 0))[..., key_edges].diff(dim=-1)
-        if how == "mean":
-            total = torch.stack([part.sum(-1) for part in band.sum(-2).split(lengths, -1)], -1)
-            picture[:, :, block] = total / count
-        else:
-            largest = torch.stack([part.amax(-1) for part in band.amax(-2).split(lengths, -1)], -1)
-            picture[:, :, block] = largest.masked_fill(count == 0, torch.nan)
+    row_edges = pool_edges(rows.stop - rows.start, size) + rows.start
+    key_edges = pool_edges(columns.stop - columns.start, size)
+    row_block, key_block = (_block_of(edges, query.device) for edges in (row_edges, key_edges))
+    shape = (*query.shape[:2], len(row_edges) - 1, len(key_edges) - 1)
+    picture = torch.empty(shape, dtype=torch.float32, device=query.device)
+    for first, last in _bands(row_edges.tolist()):
+        part = slice(int(row_edges[first]), int(row_edges[last]))
+        band = _weights(query, key, score, spans, lse, part, columns)
+        seen = visible_cells(score, spans, slice(0, None), slice(0, None), part, columns, biases=True)
+        seen = seen & spans.real[:, None, part, None]
+        inside = row_block[part.start - rows.start : part.stop - rows.start] - first
+        reduced = [
+            _by_block(_by_block(cells, key_block, shape[3], -1, reduce), inside, last - first, -2, reduce)
+            for cells, reduce in ((seen.float(), "sum"), (band.double(), "sum") if how == "mean" else (band, "amax"))
+        ]
+        count, value = reduced
+        picture[:, :, first:last] = value / count if how == "mean" else value.masked_fill(count == 0, torch.nan)
     return picture
+
+
+def _block_of(edges: Tensor, device: torch.device) -> Tensor:
+    """The block of every row or key of a window, counted from its first one: int64 [edges[-1] - edges[0]]."""
+    return torch.repeat_interleave(torch.arange(len(edges) - 1), edges.diff()).to(device)
+
+
+def _bands(edges: list[int]) -> Iterator[tuple[int, int]]:
+    """Runs of blocks, each of at most ROWS_AT_ONCE rows or of one block: (first, last + 1)."""
+    first = 0
+    while first < len(edges) - 1:
+        last = first + 1
+        while last < len(edges) - 1 and edges[last + 1] - edges[first] <= ROWS_AT_ONCE:
+            last += 1
+        yield first, last
+        first = last
+
+
+def _by_block(values: Tensor, block: Tensor, blocks: int, dim: int, reduce: str) -> Tensor:
+    """Sum or largest value of each block along one axis. What is no number stays in its own block."""
+    shape = list(values.shape)
+    shape[dim] = blocks
+    index = block[:, None].expand(values.shape) if dim == -2 else block.expand(values.shape)
+    return values.new_zeros(shape).scatter_reduce_(dim, index, values, reduce, include_self=False)
 
 
 def _weights(
