@@ -115,8 +115,10 @@ def speed(model: LoadedModel) -> float:
 
 
 def learn_speed(model: LoadedModel, n_tokens: int, seconds: float) -> None:
-    """Takes the time of a finished run into account for the next estimate."""
-    moving = max(seconds - FIXED_SECONDS, 0.1 * seconds)
+    """Takes the time of a finished run into account for the next estimate; a short one tells nothing of the speed."""
+    moving = seconds - FIXED_SECONDS
+    if work(model, n_tokens) / speed(model) < FIXED_SECONDS or moving <= 0:
+        return
     with _speeds_lock:
         _speeds[model.model] = work(model, n_tokens) / moving
 

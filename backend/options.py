@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 
 from backend.errors import Refused
+from backend.interventions import Intervention, PromptEdit, from_dict
 from backend.types import LayerInfo
 from kernels.api import IMPLEMENTATIONS
 
@@ -31,7 +32,7 @@ class Options:
     top_p: float = 1.0
     seed: int = 0
     keep_media: bool = False  # store the picture or sound in the analysis
-    interventions: tuple = ()
+    interventions: tuple = ()  # of backend/interventions.py, or their dictionaries: what is changed while it runs
 
     def check(self) -> None:
         """Refused where a value makes no sense or asks for what this version does not do."""
@@ -55,15 +56,25 @@ class Options:
             (self.new_tokens != 0, "new_tokens", "Text cannot be generated yet: leave new_tokens at 0."),
             (self.num_beams != 1, "num_beams", "Beam search is not possible yet: leave num_beams at 1."),
             (
-                self.interventions,
+                any(isinstance(change, PromptEdit) for change in self.changes),
                 "interventions",
-                "A run cannot be changed while it goes yet: leave interventions out.",
+                "Edits of the prompt are not applied yet: change the prompt itself.",
             ),
             (self.keep_media, "keep_media", "Pictures and sounds cannot be read yet: leave keep_media at False."),
         )
         for given, name, sentence in unsupported:
             if given:
                 raise Refused(f"Options.{name}: got {getattr(self, name)!r}. {sentence}")
+
+    @property
+    def changes(self) -> tuple[Intervention, ...]:
+        """The interventions. Refused for a dictionary that describes none."""
+        return tuple(from_dict(given) if isinstance(given, Mapping) else given for given in self.interventions)
+
+    def as_dict(self) -> dict:
+        """All fields as JSON values, for `info`."""
+        plain = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {**plain, "interventions": [change.to_dict() for change in self.changes]}
 
     def result_key(self, exact: Sequence[tuple[int, ...]]) -> dict:
         """The options that change what is stored, for the cache key: limits are left out, the kept heads are in."""
@@ -73,6 +84,7 @@ class Options:
             "pooled": self.pooled,
             "top_links": self.top_links,
             "predictions": self.predictions,
+            "interventions": [change.to_dict() for change in self.changes],
         }
 
 

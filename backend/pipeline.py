@@ -7,33 +7,22 @@ prompt -> token ids -> refusals and estimate -> stored already? -> the model run
 
 from __future__ import annotations
 
-import platform
-import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
-from importlib.metadata import version
 from pathlib import Path
 from tempfile import gettempdir
 from threading import Event
 
-import torch
-
-from backend.capture import capture
 from backend.errors import NotSaved, Refused, StoreError
-from backend.estimate import Estimate, attention_layers, estimate, learn_speed, refuse_unless_it_fits
+from backend.estimate import Estimate, estimate, refuse_unless_it_fits
+from backend.intervene import check_interventions
 from backend.models import LoadedModel
-from backend.next_token import tapped, token_logprobs, top_predictions
 from backend.options import Options
 from backend.prompts import EncodedPrompt, Prompt, encode
-from backend.run_layers import Layers
-from backend.store import Analysis, AnalysisWriter, Library, TemporaryLibrary, cache_key
-from backend.types import Prediction, RunRecord, Token
-from kernels.api import why_no_triton
-from kernels.measures import MeasureRequest
+from backend.run import Progress, Run
+from backend.store import Analysis, AnalysisWriter, Library, TemporaryLibrary
 
 __all__ = ["Estimate", "Options", "analyse", "estimate"]
 
-Progress = Callable[[str, int, int, float | None], None]  # step, layers done, number of layers, seconds left
 VISIBILITIES = ("link", "private")
 
 
@@ -65,6 +54,7 @@ def analyse(
     told("prepare", 0, 0, None)
     encoded = encode(model, prompt)
     check_length(encoded, options)
+    check_changes(model, encoded, options)
     needed = estimate(model, len(encoded.token_ids), options)
     refuse_unless_it_fits(model, needed, library.path if library is not None else Path(gettempdir()))
     run = Run(model, encoded, options, needed, told, is_set(cancel), visibility, owner)
@@ -79,141 +69,6 @@ def analyse(
         except StoreError as error:
             failure = error
     raise not_saved(run, library, failure) from failure
-
-
-@dataclass(eq=False)
-class Run:
-    """One run that has been found possible."""
-
-    model: LoadedModel
-    encoded: EncodedPrompt
-    options: Options
-    needed: Estimate
-    progress: Progress
-    cancelled: Callable[[], bool]
-    visibility: str
-    owner: str | None
-
-    def __post_init__(self) -> None:
-        self.implementation = resolved(self.options.impl, self.model)
-        self.key = cache_key(
-            weights_hash=self.model.weights_hash,
-            tokenizer_hash=self.model.tokenizer_hash,
-            token_ids=self.encoded.token_ids,
-            dtype=self.model.dtype,
-            implementation=self.implementation,
-            options={
-                **self.options.result_key(self.needed.exact_heads),
-                "prompt": self.encoded.prompt,
-                "text": self.encoded.text,
-                "segments": [asdict(segment) for segment in self.encoded.segments],
-            },
-        )
-
-    def into(self, library: Library) -> Analysis:
-        with AnalysisWriter(library) as writer:
-            return self.write(writer)
-
-    def write(self, writer: AnalysisWriter) -> Analysis:
-        """The run itself: every layer goes into the writer as it comes, then the file is published."""
-        start = time.perf_counter()
-        layers = self._layers(writer)
-        with torch.inference_mode():
-            with (
-                tapped(self.model.model) as tap,
-                capture(self.model, self._request(), impl=self.options.impl, on_layer=layers),
-            ):
-                output = self.model.model(**self._inputs())
-            layers.stop_if_cancelled()
-            after_layers = time.perf_counter()
-            self.progress("tokens", layers.done, layers.done, layers.rest_seconds)
-            tokens, predictions, notices = self._next_tokens(tap, output)
-        after_tokens = time.perf_counter()
-        layers.stop_if_cancelled()
-        self.progress("save", layers.done, layers.done, 0.5 * layers.rest_seconds)
-        timings = {
-            "layers": after_layers - start,
-            "of which statistics and writing": layers.own_seconds,
-            "tokens": after_tokens - after_layers,
-        }
-        info = self._info(layers, timings, notices)
-        record = RunRecord(tokens, self.encoded.segments, predictions, info)
-        analysis_id = writer.publish(record, visibility=self.visibility, owner=self.owner)
-        learn_speed(self.model, len(self.encoded.token_ids), time.perf_counter() - start)
-        return writer.library.open(analysis_id)
-
-    def _layers(self, writer: AnalysisWriter) -> Layers:
-        places = [(layer.kind, layer.layer) for layer in attention_layers(self.model)]
-        return Layers(
-            write=writer.layer,
-            exact=dict(zip(places, self.needed.exact_heads, strict=True)),
-            tokens=self._input_ids(),
-            progress=self.progress,
-            cancelled=self.cancelled,
-            rest_seconds=0.1 * self.needed.seconds,
-        )
-
-    def _input_ids(self) -> torch.Tensor:
-        return torch.tensor([self.encoded.token_ids], device=self.model.device)  # [1, N]
-
-    def _inputs(self) -> dict:
-        return {"input_ids": self._input_ids(), **({"use_cache": False} if self.model.causal else {})}
-
-    def _request(self) -> MeasureRequest:
-        all_exact = sum(map(len, self.needed.exact_heads)) == self.needed.n_heads
-        return MeasureRequest(
-            pooled=self.options.pooled,
-            top=0 if all_exact else self.options.top_links,
-            tokens=self._input_ids(),
-        )
-
-    def _next_tokens(self, tap, output) -> tuple[list[Token], list[Prediction], list[str]]:
-        """The token table with log-probabilities, the predictions, and what must be said about them."""
-        tokens, notices = self.encoded.tokens, list(self.encoded.notices)
-        if not self.model.predicts_next:
-            return tokens, [], notices
-        last_logits = output.logits[0, -1]
-        logprobs = token_logprobs(tap, last_logits, self.encoded.token_ids, self.model.config)
-        if logprobs is None:
-            notices.append(
-                "The probabilities of the tokens are not shown: this model changes its logits in a way not known here."
-            )
-        else:
-            tokens = [replace(token, logprob=value) for token, value in zip(tokens, logprobs, strict=True)]
-        best = top_predictions(last_logits, self.options.predictions)
-        place = len(tokens) - 1
-        return (
-            tokens,
-            [Prediction(place, rank, i, text_of(self.model, i), logprob) for rank, (i, logprob) in enumerate(best)],
-            notices,
-        )
-
-    def _info(self, layers: Layers, timings: dict[str, float], notices: list[str]) -> dict:
-        card = self.model.describe()
-        softmax = attention_layers(self.model)
-        return {
-            "cache_key": self.key,
-            "model": self.model.name,
-            "revision": self.model.revision,
-            "weights_hash": self.model.weights_hash,
-            "tokenizer_hash": self.model.tokenizer_hash,
-            "architecture": card.architecture,
-            "parameters": card.parameters,
-            "prompt": self.encoded.prompt,
-            "segments": [asdict(segment) for segment in self.encoded.segments],
-            "dtype": self.model.dtype,
-            "device": str(self.model.device),
-            "implementation": layers.implementation,
-            "options": asdict(self.options),
-            "seed": self.options.seed,
-            "versions": versions(),
-            "timings": {name: round(seconds, 4) for name, seconds in timings.items()},
-            "peak_memory_mb": round(layers.peak_bytes / 1e6, 1),
-            "checks": card.checks,
-            "notices": notices,
-            "uniform": layers.uniform,
-            "layers_without_maps": [asdict(layer) for layer in card.layers if layer not in softmax],
-        }
 
 
 def not_saved(run: Run, library: Library, failure: StoreError) -> NotSaved | StoreError:
@@ -246,29 +101,20 @@ def check_length(encoded: EncodedPrompt, options: Options) -> None:
         raise Refused(f"The prompt has {count:,} tokens and at most {options.max_tokens:,} are allowed. Shorten it.")
 
 
+def check_changes(model: LoadedModel, encoded: EncodedPrompt, options: Options) -> None:
+    """Refused for interventions that do not fit the model or the prompt."""
+    if options.changes:
+        check_interventions(
+            options.changes,
+            model.describe().layers,
+            causal=model.causal,
+            n_tokens=len(encoded.token_ids),
+            segments=encoded.segments,
+        )
+
+
 def is_set(cancel: Event | Callable[[], bool] | None) -> Callable[[], bool]:
     """One way to ask whether the person wants to stop."""
     if cancel is None:
         return lambda: False
     return cancel.is_set if hasattr(cancel, "is_set") else cancel
-
-
-def resolved(impl: str, model: LoadedModel) -> str:
-    """The implementation that `attend` will choose for this model."""
-    weight = model.model.get_input_embeddings().weight
-    if impl != "auto":
-        return impl
-    return "triton" if weight.is_cuda and why_no_triton(weight) is None else "tiled"
-
-
-def text_of(model: LoadedModel, token_id: int) -> str:
-    """A predicted token as text; its number where there is no tokenizer."""
-    return str(token_id) if model.tokenizer is None else model.tokenizer.decode([token_id])
-
-
-def versions() -> dict[str, str]:
-    """Versions of what made the numbers."""
-    return {
-        "python": platform.python_version(),
-        **{name: version(name) for name in ("torch", "transformers", "duckdb")},
-    }

@@ -3,6 +3,7 @@
 import pytest
 
 from backend.errors import Refused
+from backend.interventions import EditText, Gate
 from backend.options import Options, exact_heads
 from backend.types import LayerInfo
 
@@ -58,7 +59,7 @@ def test_heads_that_do_not_exist_are_refused(pairs, message):
         Options(max_tokens=0),
         Options(new_tokens=5),
         Options(num_beams=3),
-        Options(interventions=("gate 3.1",)),
+        Options(interventions=(EditText(old="cat", new="dog"),)),
         Options(keep_media=True),
     ],
     ids=str,
@@ -73,3 +74,12 @@ def test_limits_do_not_change_the_result_but_the_kept_heads_do():
     assert Options(max_tokens=9, disk_budget_mb=1, seed=3).result_key([(0, 1)]) == key
     assert Options(pooled=64).result_key([(0, 1)]) != key
     assert Options().result_key([(0,)]) != key
+    assert Options(interventions=(Gate(heads=((0, 1),), factor=0.0),)).result_key([(0, 1)]) != key
+
+
+def test_interventions_may_be_given_as_they_are_stored():
+    gate = Gate(heads=((0, 1),), factor=0.0)
+    stored = Options(interventions=(gate,)).as_dict()["interventions"]
+    assert Options(interventions=tuple(stored)).changes == (gate,)
+    with pytest.raises(Refused, match="expected one of"):
+        Options(interventions=({"intervention": "telepathy"},)).check()

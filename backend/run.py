@@ -1,0 +1,213 @@
+"""One run: the model reads the prompt once, its layers are written as they come, and the file is published."""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
+
+import torch
+
+from backend.capture import capture
+from backend.estimate import Estimate, attention_layers, learn_speed
+from backend.interventions import sentences
+from backend.models import LoadedModel
+from backend.next_token import Tap, tapped, token_logprobs, top_predictions
+from backend.options import Options
+from backend.prompts import EncodedPrompt
+from backend.run_layers import Layers
+from backend.store import Analysis, AnalysisWriter, Library, cache_key
+from backend.types import Prediction, RunRecord, Token
+from kernels.api import why_no_triton
+from kernels.measures import MeasureRequest
+
+Progress = Callable[[str, int, int, float | None], None]  # step, layers done, number of layers, seconds left
+NO_PROBABILITIES = (
+    "The probabilities of the tokens are not shown: this model changes its logits in a way not known here."
+)
+# parts of a configuration that change nothing of what the model computes
+IDLE = {
+    "_name_or_path",
+    "transformers_version",
+    "architectures",
+    "dtype",
+    "use_cache",
+    "return_dict",
+    "output_attentions",
+    "output_hidden_states",
+    "id2label",
+    "label2id",
+    "problem_type",
+}
+
+
+@dataclass(eq=False)
+class Run:
+    """One run that has been found possible."""
+
+    model: LoadedModel
+    encoded: EncodedPrompt
+    options: Options
+    needed: Estimate
+    progress: Progress
+    cancelled: Callable[[], bool]
+    visibility: str
+    owner: str | None
+
+    def __post_init__(self) -> None:
+        self.implementation = resolved(self.options.impl, self.model)
+        self.key = cache_key(
+            weights_hash=self.model.weights_hash,
+            tokenizer_hash=self.model.tokenizer_hash,
+            token_ids=self.encoded.token_ids,
+            dtype=self.model.dtype,
+            implementation=self.implementation,
+            options={
+                **self.options.result_key(self.needed.exact_heads),
+                "prompt": self.encoded.prompt,
+                "text": self.encoded.text,
+                "segments": [asdict(segment) for segment in self.encoded.segments],
+                "architecture": architecture(self.model),
+            },
+        )
+
+    def into(self, library: Library) -> Analysis:
+        with AnalysisWriter(library) as writer:
+            return self.write(writer)
+
+    def write(self, writer: AnalysisWriter) -> Analysis:
+        """The run itself: every layer goes into the writer as it comes, then the file is published."""
+        start = time.perf_counter()
+        layers = self._layers(writer)
+        with torch.inference_mode():
+            with tapped(self.model.model) as tap, self._capture(layers):
+                output = self.model.model(**self._inputs())
+            layers.stop_if_cancelled()
+            after_layers = time.perf_counter()
+            self.progress("tokens", layers.done, layers.done, layers.rest_seconds)
+            tokens, predictions, notices = self._next_tokens(tap, output)
+        after_tokens = time.perf_counter()
+        layers.stop_if_cancelled()
+        self.progress("save", layers.done, layers.done, 0.5 * layers.rest_seconds)
+        timings = {
+            "layers": after_layers - start,
+            "of which statistics and writing": layers.own_seconds,
+            "tokens": after_tokens - after_layers,
+        }
+        info = self._info(layers, timings, notices)
+        record = RunRecord(tokens, self.encoded.segments, predictions, info)
+        analysis_id = writer.publish(record, visibility=self.visibility, owner=self.owner)
+        learn_speed(self.model, len(self.encoded.token_ids), time.perf_counter() - start)
+        return writer.library.open(analysis_id)
+
+    def _capture(self, layers: Layers):
+        return capture(
+            self.model,
+            self._request(),
+            impl=self.options.impl,
+            on_layer=layers,
+            interventions=self.options.changes,
+            segments=self.encoded.segments,
+        )
+
+    def _layers(self, writer: AnalysisWriter) -> Layers:
+        places = [(layer.kind, layer.layer) for layer in attention_layers(self.model)]
+        return Layers(
+            write=writer.layer,
+            exact=dict(zip(places, self.needed.exact_heads, strict=True)),
+            tokens=self._input_ids(),
+            progress=self.progress,
+            cancelled=self.cancelled,
+            rest_seconds=0.1 * self.needed.seconds,
+        )
+
+    def _input_ids(self) -> torch.Tensor:
+        return torch.tensor([self.encoded.token_ids], device=self.model.device)  # [1, N]
+
+    def _inputs(self) -> dict:
+        return {"input_ids": self._input_ids(), **({"use_cache": False} if self.model.causal else {})}
+
+    def _request(self) -> MeasureRequest:
+        all_exact = sum(map(len, self.needed.exact_heads)) == self.needed.n_heads
+        return MeasureRequest(
+            pooled=self.options.pooled,
+            top=0 if all_exact else self.options.top_links,
+            tokens=self._input_ids(),
+        )
+
+    def _next_tokens(self, tap: Tap, output) -> tuple[list[Token], list[Prediction], list[str]]:
+        """The token table with log-probabilities, the predictions, and what must be said about them."""
+        tokens, notices = self.encoded.tokens, list(self.encoded.notices)
+        if not self.model.predicts_next:
+            return tokens, [], notices
+        last_logits = output.logits[0, -1]
+        logprobs = token_logprobs(tap, last_logits, self.encoded.token_ids, self.model.config)
+        if logprobs is None:
+            notices.append(NO_PROBABILITIES)
+        else:
+            tokens = [replace(token, logprob=value) for token, value in zip(tokens, logprobs, strict=True)]
+        best = top_predictions(last_logits, self.options.predictions)
+        place = len(tokens) - 1
+        return (
+            tokens,
+            [Prediction(place, rank, i, text_of(self.model, i), logprob) for rank, (i, logprob) in enumerate(best)],
+            notices,
+        )
+
+    def _info(self, layers: Layers, timings: dict[str, float], notices: list[str]) -> dict:
+        card = self.model.describe()
+        softmax = attention_layers(self.model)
+        return {
+            "cache_key": self.key,
+            "model": self.model.name,
+            "revision": self.model.revision,
+            "weights_hash": self.model.weights_hash,
+            "tokenizer_hash": self.model.tokenizer_hash,
+            "architecture": card.architecture,
+            "parameters": card.parameters,
+            "prompt": self.encoded.prompt,
+            "segments": [asdict(segment) for segment in self.encoded.segments],
+            "dtype": self.model.dtype,
+            "device": str(self.model.device),
+            "implementation": layers.implementation,
+            "options": self.options.as_dict(),
+            "interventions": sentences(self.options.changes),
+            "seed": self.options.seed,
+            "versions": versions(),
+            "timings": {name: round(seconds, 4) for name, seconds in timings.items()},
+            "peak_memory_mb": round(layers.peak_bytes / 1e6, 1),
+            "checks": card.checks,
+            "notices": notices,
+            "uniform": layers.uniform,
+            "layers_without_maps": [asdict(layer) for layer in card.layers if layer not in softmax],
+        }
+
+
+def resolved(impl: str, model: LoadedModel) -> str:
+    """The implementation that `attend` will choose for this model."""
+    weight = model.model.get_input_embeddings().weight
+    if impl != "auto":
+        return impl
+    return "triton" if weight.is_cuda and why_no_triton(weight) is None else "tiled"
+
+
+def text_of(model: LoadedModel, token_id: int) -> str:
+    """A predicted token as text; its number where there is no tokenizer."""
+    return str(token_id) if model.tokenizer is None else model.tokenizer.decode([token_id])
+
+
+def versions() -> dict[str, str]:
+    """Versions of what made the numbers."""
+    return {
+        "python": platform.python_version(),
+        **{name: version(name) for name in ("torch", "transformers", "duckdb")},
+    }
+
+
+def architecture(model: LoadedModel) -> str:
+    """The model's class and configuration: with equal weights, another window or rotary base gives other maps."""
+    settings = {name: value for name, value in model.model.config.to_dict().items() if name not in IDLE}
+    return f"{type(model.model).__name__} {json.dumps(settings, sort_keys=True, default=str)}"
