@@ -28,7 +28,7 @@ NAME = "headwater"
 # Keywords that models pass along and that do not change what attention computes.
 HARMLESS = frozenset(
     {
-        *("cache_position", "deterministic", "layer_idx", "logits_to_keep", "max_length_k", "max_length_q"),
+        *("cache", "cache_position", "deterministic", "layer_idx", "logits_to_keep", "max_length_k", "max_length_q"),
         *("num_items_in_batch", "output_attentions", "output_hidden_states", "output_router_logits"),
         *("past_key_value", "past_key_values", "position_embeddings", "position_ids", "return_dict"),
         *("sliding_window", "target_dtype", "token_type_ids", "training", "use_cache"),

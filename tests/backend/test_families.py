@@ -13,7 +13,9 @@ import torch
 from backend.capture import capture
 from backend.families import families, family_of
 from backend.models import LoadedModel
+from backend.pipeline import analyse
 from backend.sites import survey
+from backend.store import Library
 from kernels.api import weights
 from kernels.measures import NOTHING
 from tests.backend import tiny
@@ -92,6 +94,21 @@ def test_self_check_accepts_the_family(model_type):
     assert all(value["passed"] for value in card.checks.values() if isinstance(value, dict))
 
 
+@pytest.mark.parametrize("model_type", TYPES)
+def test_maps_equal_eager_after_saving_and_reopening(model_type, monkeypatch, tmp_path):
+    model = build(model_type)
+    theirs = eager_maps(model, {"input_ids": torch.tensor([LONG])})
+    library = Library(tmp_path)
+    saved = library.open(analyse(LoadedModel.wrap(model), LONG, library=library).id)
+    layers = [layer for layer in saved.layers() if layer.attention == "softmax"]
+    error = max(
+        float(abs(saved.map(layer.layer, head) - their[0, head].numpy()).max())
+        for layer, their in zip(layers, theirs, strict=True)
+        for head in range(layer.heads)
+    )
+    assert error <= max(1e-5, 4 * rounding(model_type, model, monkeypatch))
+
+
 @pytest.mark.parametrize("model_type", ["llama", "gemma2", "gpt_oss", "bert", "deepseek_v3", "llama4_text"])
 def test_maps_in_bfloat16_are_those_of_its_queries_and_keys(model_type):
     """bfloat16 eager rounds its scores; the maps here are computed in float32 from the same queries and keys."""
@@ -125,24 +142,24 @@ def row(model_type: str) -> str:
     return f"| {family.title} | `{model_type}` | {sites} | {error} | {family.notes} |"
 
 
+@pytest.fixture(scope="module")
+def document() -> str:
+    """docs/models.md; written anew first where asked."""
+    text = DOC.read_text("utf-8")
+    if os.environ.get("HEADWATER_WRITE_DOCS") == "1":
+        before, rest = text.split("<!-- families -->\n")[0], text.split("<!-- end of families -->")[1]
+        head = "| family | type | maps in the tiny model | largest error | what its attention does |\n|---|---|---|---|---|\n"
+        table = head + "\n".join(row(model_type) for model_type in TYPES)
+        text = f"{before}<!-- families -->\n{table}\n<!-- end of families -->{rest}"
+        DOC.write_text(text, "utf-8")
+    return text
+
+
 @pytest.mark.parametrize("family", [family for family in families() if not family.refusal], ids=lambda f: f.title)
-def test_docs_list_the_family_with_its_error(family):
+def test_docs_list_the_family_with_its_error(family, document):
     for model_type in family.model_types:
-        found = re.search(
-            rf"^\| {re.escape(family.title)} \| `{model_type}` \| \d+ \| (\S+) \|", DOC.read_text("utf-8"), re.M
-        )
+        found = re.search(rf"^\| {re.escape(family.title)} \| `{model_type}` \| \d+ \| (\S+) \|", document, re.M)
         assert found, (
             f"docs/models.md lacks {family.title}: HEADWATER_WRITE_DOCS=1 pytest tests/backend/test_families.py"
         )
         assert float(found[1]) <= 1e-4
-
-
-@pytest.mark.skipif(os.environ.get("HEADWATER_WRITE_DOCS") != "1", reason="writes docs/models.md when asked to")
-def test_write_docs():
-    text = DOC.read_text("utf-8")
-    before, rest = text.split("<!-- families -->\n")[0], text.split("<!-- end of families -->")[1]
-    head = (
-        "| family | type | maps in the tiny model | largest error | what its attention does |\n|---|---|---|---|---|\n"
-    )
-    table = head + "\n".join(row(model_type) for model_type in TYPES)
-    DOC.write_text(f"{before}<!-- families -->\n{table}\n<!-- end of families -->{rest}", "utf-8")
