@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import streamlit as st
 
-from backend.errors import NoExactMap
 from backend.store import Analysis
 from pages.shared.frame import frame, opened
 from pages.shared.panels.definition import definition
@@ -15,16 +14,6 @@ from pages.shared.panels.head_sentences import head_sentence, model_sentence
 from pages.shared.panels.head_tables import head_tables
 from pages.shared.panels.head_values import head_values
 from pages.shared.panels.ranked_heads import ranked_heads
-from pages.shared.view_state import ViewState
-
-
-def has_exact_map(state: ViewState, analysis: Analysis) -> bool:
-    """Whether queries and keys of the chosen head were kept."""
-    try:
-        analysis.map(state.layer, state.head, slice(0, 1), slice(0, 1), kind=state.kind)
-    except NoExactMap:
-        return False
-    return True
 
 
 def labels_by_side(analysis: Analysis) -> dict[str, list[str]]:
@@ -38,7 +27,7 @@ def labels_by_side(analysis: Analysis) -> dict[str, list[str]]:
 state = frame("heads")
 analysis = opened(state)
 values = head_values(analysis, state.kind, state.measure)
-exact = has_exact_map(state, analysis)
+exact = state.head in analysis.exact_heads(state.layer, state.kind)
 labels = labels_by_side(analysis)
 
 st.text(f"Where does each head look? {model_sentence(head_values(analysis, state.kind, 'first_mass'))}")

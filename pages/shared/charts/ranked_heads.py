@@ -27,7 +27,7 @@ def ranked_heads(
         .mark_bar(cursor="pointer")
         .encode(
             x=alt.X("value:Q", title=title, axis=alt.Axis(tickCount=4)),
-            y=alt.Y("name:N", sort=names, title=None, axis=alt.Axis(labelLimit=80)),
+            y=alt.Y("name:N", sort=names, title=None, axis=alt.Axis(labelLimit=80, labelOverlap=False)),
             color=alt.condition(
                 alt.FieldEqualPredicate(field="head", equal=selected),
                 alt.value(SELECTED_COLOUR),
@@ -41,4 +41,4 @@ def ranked_heads(
     rule = rule.mark_rule(color=BASELINE_COLOUR, strokeDash=[4, 3], size=1.5).encode(
         x="uniform:Q", tooltip=[alt.Tooltip("uniform:Q", title="uniform attention", format=".4~g")]
     )
-    return alt.layer(bars, rule).properties(height=alt.Step(17))
+    return alt.layer(bars, rule).properties(height=alt.Step(18))

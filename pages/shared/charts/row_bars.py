@@ -38,7 +38,7 @@ def row_bars(
                 "what:N",
                 title=None,
                 scale=alt.Scale(domain=["key", "sink"], range=[OTHER_COLOUR, SINK_COLOUR]),
-                legend=alt.Legend(orient="top") if len(sinks) else None,
+                legend=alt.Legend(orient="top") if any(key in sinks for key in keys) else None,
             ),
             tooltip=[alt.Tooltip("label:N", title="key"), alt.Tooltip("weight:Q", title="weight", format=".4~g")],
         )
@@ -48,7 +48,7 @@ def row_bars(
     rule = rule.mark_rule(color=BASELINE_COLOUR, strokeDash=[4, 3], size=1.5).encode(
         y="uniform:Q", tooltip=[alt.Tooltip("uniform:Q", title="uniform attention", format=".4~g")]
     )
-    return alt.layer(bars, rule).properties(height=150)
+    return alt.layer(bars, rule).properties(height=300)
 
 
 def strongest_keys(weights: np.ndarray, visible: np.ndarray, most: int) -> np.ndarray:

@@ -3,9 +3,10 @@
 // Small maps come as one picture per layer, loaded when its row comes into sight. Numbers are drawn here.
 
 const PICTURE_GAP = 2; // pixels between two heads in the picture of a layer
-const PICTURE_SIZES = [24, 48, 96];
+const PICTURE_SIZES = [32, 64, 128]; // they divide the stored pooled maps, so nothing is computed anew
 const CELL = { least: 16, most: 60 };
 const GAP = 2;
+const PICTURES_AT_ONCE = 2;
 const PICK_MS = 120;
 
 class HeadGrid {
@@ -76,6 +77,10 @@ class HeadGrid {
       this.head.append(name);
     }
     this.strips = new Map();
+    this.waiting = new Set();
+    this.loading = new Set();
+    this.sight?.disconnect();
+    this.sight = new IntersectionObserver((entries) => entries.forEach((one) => this.pictureSeen(one.target, one.isIntersecting)), { rootMargin: "120px" });
     this.body.replaceChildren(...this.data.layers.map((row) => this.row(row)));
     this.drawBar();
   }
@@ -97,7 +102,6 @@ class HeadGrid {
     const picture = make("img", "hg-picture");
     const pixels = this.cell * (window.devicePixelRatio || 1);
     const size = PICTURE_SIZES.find((one) => one >= pixels) || PICTURE_SIZES[PICTURE_SIZES.length - 1];
-    picture.loading = "lazy";
     picture.alt = "";
     picture.draggable = false;
     const heads = row.values.length;
@@ -105,10 +109,39 @@ class HeadGrid {
     const scale = (this.cell + GAP) / (size + PICTURE_GAP);
     picture.style.width = `${(heads * (size + PICTURE_GAP) - PICTURE_GAP) * scale}px`;
     picture.style.height = `${size * scale}px`;
-    picture.src = `${address(this.data.url)}/${row.layer}.png?size=${size}&palette=${this.ramp.name}&theme=${this.ramp.dark ? "dark" : "light"}`;
-    picture.addEventListener("error", () => strip.classList.add("hg-missing"));
+    picture.dataset.address = `${address(this.data.url)}/${row.layer}.png?size=${size}&palette=${this.ramp.name}&theme=${this.ramp.dark ? "dark" : "light"}`;
+    picture.addEventListener("load", () => this.pictureDone(picture));
+    picture.addEventListener("error", () => {
+      strip.classList.add("hg-missing");
+      picture.remove();
+      this.pictureDone(picture);
+    });
     strip.append(picture);
+    this.sight.observe(picture);
     return strip;
+  }
+
+  /** Rows in sight load two at a time: the large map's requests must find the way free. */
+  pictureSeen(picture, seen) {
+    if (picture.src) return;
+    if (seen) this.waiting.add(picture);
+    else this.waiting.delete(picture);
+    this.loadPictures();
+  }
+
+  pictureDone(picture) {
+    this.sight.unobserve(picture);
+    this.loading.delete(picture);
+    this.loadPictures();
+  }
+
+  loadPictures() {
+    for (const picture of this.waiting) {
+      if (this.loading.size >= PICTURES_AT_ONCE) return;
+      this.waiting.delete(picture);
+      this.loading.add(picture);
+      picture.src = picture.dataset.address;
+    }
   }
 
   valueStrip(row) {
@@ -224,6 +257,7 @@ class HeadGrid {
   destroy() {
     clearTimeout(this.timer);
     this.watcher.disconnect();
+    this.sight?.disconnect();
     document.removeEventListener("keydown", this.onKey);
     this.frame.remove();
   }

@@ -37,20 +37,20 @@ class MapViewer {
     this.scaleButtons = this.choice("Colour", SCALES, (value) => this.setLook({ scale: value }));
     this.howButtons = this.choice("From afar", HOWS, (value) => this.setLook({ how: value }));
     this.sinkButton = this.button("Hide sinks", () => this.setLook({ hide: !this.look.hide }));
-    const zoom = make("div", "hw-choice");
+    const zoom = make("div", "hw-zoom");
     zoom.append(
       this.button("−", () => this.zoomAt(2), "Zoom out"),
       this.button("+", () => this.zoomAt(0.5), "Zoom in"),
       this.button("All", () => this.setView(this.whole()), "Show the whole map"),
     );
-    this.bar.append(this.scaleButtons.element, this.howButtons.element, this.sinkButton, zoom);
+    this.bar.append(this.scaleButtons.element, this.howButtons.element, this.sinkButton);
     this.box = make("div", "hw-map");
     this.base = make("canvas", "hw-canvas");
     this.over = make("canvas", "hw-canvas hw-over");
     this.over.tabIndex = 0;
     this.over.setAttribute("role", "application");
     this.over.setAttribute("aria-roledescription", "zoomable map");
-    this.box.append(this.base, this.over);
+    this.box.append(this.base, this.over, zoom);
     this.readout = make("div", "hw-readout");
     this.readout.setAttribute("role", "status");
     this.readout.setAttribute("aria-live", "polite");
@@ -564,7 +564,7 @@ class MapViewer {
     const list = best.map((at) => `${tokens.name(at)} ${number(profile.values[at], 3)}`).join(" · ");
     const named = from ? `From query ${own}` : `To key ${own}`;
     const said = from && this.source.exact ? `${rowSentence(profile, index, this.tokens)} ` : "";
-    this.sentence.replaceChildren(make("strong", "", named), ` ${said}`, make("span", "hw-list", best.length ? `Strongest: ${list}` : "Nothing is visible here."));
+    this.sentence.replaceChildren(make("strong", "", `${named}:`), ` ${said}`, make("span", "hw-list", best.length ? `Strongest: ${list}` : "Nothing is visible here."));
   }
 
   /** What is under the pointer, in words. */

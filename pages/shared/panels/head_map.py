@@ -8,7 +8,6 @@ import streamlit as st
 
 from backend.map_sizes import SIDES, map_sizes
 from backend.store import Analysis
-from backend.types import Segment
 from pages.shared.address import select
 from pages.shared.map_viewer import Look, MapView, map_viewer, read_look
 from pages.shared.view_state import ViewState
@@ -33,7 +32,7 @@ def head_map(state: ViewState, analysis: Analysis, *, exact: bool) -> None:
         exact=exact,
         query_side=query_side,
         key_side=key_side,
-        segments=segments_of(analysis),
+        segments=tuple(analysis.segments()),
         sinks=sink_keys(analysis, analysis.id, state.kind, state.layer, state.head),
         note="" if exact else NO_EXACT_MAP,
         rows=state.rows,
@@ -61,14 +60,6 @@ def _take_look(look: Look) -> None:
     plain = Look()
     texts = {f.name: getattr(look, f.name) for f in fields(Look)}
     select(**{k: ("1" if v is True else v) if v != getattr(plain, k) else None for k, v in texts.items()})
-
-
-def segments_of(analysis: Analysis) -> tuple[Segment, ...]:
-    """The named runs of tokens of the prompt."""
-    return tuple(
-        Segment(name=str(s["name"]), kind=str(s["kind"]), start=int(s["start"]), end=int(s["end"]))
-        for s in analysis.info.get("segments", [])
-    )
 
 
 @st.cache_data(max_entries=2048, show_spinner=False)

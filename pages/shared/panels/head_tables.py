@@ -21,16 +21,17 @@ def head_tables(state: ViewState, analysis: Analysis, labels: dict[str, list[str
         name = TABLES.get(chosen, "heads")
         query_side, key_side = SIDES[state.kind]
         if name == "heads":
-            table = analysis.sql(
-                "select * exclude (kind) from heads where kind = ? order by layer, head", (state.kind,)
+            table = (
+                analysis.heads(kind=state.kind)
+                .drop_columns("kind")
+                .sort_by([("layer", "ascending"), ("head", "ascending")])
             )
         else:
-            index, side = ("query", query_side) if name == "rows" else ("key", key_side)
-            table = analysis.sql(
-                f"select * exclude (kind, layer, head) from {name} where kind = ? and layer = ? and head = ? "
-                f"order by {index}",
-                (state.kind, state.layer, state.head),
+            read, index, side = (
+                (analysis.rows, "query", query_side) if name == "rows" else (analysis.keys, "key", key_side)
             )
+            table = read(kind=state.kind, layer=state.layer, head=state.head).sort_by(index)
+            table = table.drop_columns(["kind", "layer", "head"])
             tokens = [labels[side][position] for position in table.column(index).to_pylist()]
             table = table.add_column(1, "token", [tokens])
         st.dataframe(table, hide_index=True, height=320)

@@ -39,19 +39,11 @@ class HeadValues:
 
 def head_values(analysis: Analysis, kind: str, name: str) -> HeadValues:
     """The values of one statistic. An analysis never changes, so they are read once."""
-    if name not in statistics.all():
-        raise KeyError(f"There is no statistic {name!r}.")
     uniform = {row["layer"]: row.get(name) for row in analysis.info.get("uniform", []) if row["kind"] == kind}
     return HeadValues(name, _by_layer(analysis, analysis.id, kind, name), uniform)
 
 
 @st.cache_data(max_entries=256, show_spinner=False)
 def _by_layer(_analysis: Analysis, id: str, kind: str, name: str) -> dict[int, list[float]]:
-    # `name` is a key of the shelf of statistics, never a text of the address.
-    table = _analysis.sql(
-        f'select layer, head, "{name}" as value from heads where kind = ? order by layer, head', (kind,)
-    )
-    by_layer: dict[int, list[float]] = {}
-    for row in table.to_pylist():
-        by_layer.setdefault(row["layer"], []).append(math.nan if row["value"] is None else row["value"])
-    return by_layer
+    grid = _analysis.statistic(name, kind)
+    return {one.layer: grid[at, : one.heads].tolist() for at, one in enumerate(_analysis.layers(kind))}
