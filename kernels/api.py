@@ -55,7 +55,7 @@ def attend(
     reason = why_no_triton(query)
     if reason is not None:
         raise RuntimeError(f'impl="triton": {reason} Ask for impl="tiled" or "auto".')
-    from kernels.triton_rows import attend_triton
+    from kernels.triton_attend import attend_triton
 
     return attend_triton(query, key, value, score, request)
 
