@@ -42,3 +42,7 @@ class NotSaved(HeadwaterError):
     def save(self) -> str:
         """Stores the result in the library it was meant for; its id."""
         return self.library.save(self.analysis)
+
+
+class StoreError(HeadwaterError):
+    """What was to be stored could not be written: the disk is full, the folder is read-only, or the disk failed."""
