@@ -148,8 +148,11 @@ def document() -> str:
     text = DOC.read_text("utf-8")
     if os.environ.get("HEADWATER_WRITE_DOCS") == "1":
         before, rest = text.split("<!-- families -->\n")[0], text.split("<!-- end of families -->")[1]
-        head = "| family | type | maps in the tiny model | largest error | what its attention does |\n|---|---|---|---|---|\n"
-        table = head + "\n".join(row(model_type) for model_type in TYPES)
+        head = [
+            "| family | type | maps in the tiny model | largest error | what its attention does |",
+            "|---|---|---|---|---|",
+        ]
+        table = "\n".join([*head, *(row(model_type) for model_type in TYPES)])
         text = f"{before}<!-- families -->\n{table}\n<!-- end of families -->{rest}"
         DOC.write_text(text, "utf-8")
     return text
