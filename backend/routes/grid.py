@@ -13,6 +13,7 @@ from starlette.responses import Response
 from backend.errors import NotFound
 from backend.map_sizes import map_sizes
 from backend.routes.answers import OpenAnalysis, immutable, kept_already, opened, speaks_json
+from backend.routes.compute import computed
 from backend.routes.parameters import BadRequest, one_of, only, whole
 from backend.shelf import Opened
 
@@ -24,6 +25,7 @@ PALETTES = {
     "viridis": "440154 482878 3e4989 31688e 26828e 1f9e89 35b779 6ece58 b5de2b fde725",
     "greys": "000000 1c1c1c 383838 555555 717171 8d8d8d aaaaaa c6c6c6 e2e2e2 ffffff",
 }
+SMALL = 256  # tokens; longer maps are drawn in blocks that unite stored ones (a power of two), so nothing is computed
 BLEND = 0.12  # share of the ramp that grows out of the page's background
 INVISIBLE = (128, 128, 128, 36)  # cells no query may see: a veil of grey, never the colour of zero
 
@@ -47,7 +49,7 @@ def grid(open_analysis: OpenAnalysis):
         kept = kept_already(request, found.private)
         if kept is not None:
             return kept
-        body = _png(_Key(found), kind, layer, size, how, palette, theme)
+        body = computed(_png, _Key(found), kind, layer, size, how, palette, theme)
         return immutable(request, body, "image/png", private=found.private, compress=False)
 
     return layer_png
@@ -71,8 +73,9 @@ def _png(key: _Key, kind: str, layer: int, size: int, how: str, palette: str, th
     layers = map_sizes(key.analysis).get(kind)
     if layers is None or layer not in layers:
         raise NotFound(f"This analysis has no maps for kind {kind!r}, layer {layer}.")
-    heads = range(layers[layer].heads)
-    maps = [key.analysis.pooled(layer, head, size, how=how, kind=kind) for head in heads]
+    there = layers[layer]
+    blocks = size if max(there.queries, there.keys) <= SMALL else 1 << (size.bit_length() - 1)
+    maps = [key.analysis.pooled(layer, head, blocks, how=how, kind=kind) for head in range(there.heads)]
     picture = side_by_side([coloured(values, palette, theme) for values in maps], size)
     out = io.BytesIO()
     Image.fromarray(picture, "RGBA").save(out, "PNG", compress_level=4)

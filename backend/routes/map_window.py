@@ -16,6 +16,7 @@ from starlette.responses import Response
 from backend.errors import NoExactMap, NotFound
 from backend.map_sizes import MapSize, map_sizes
 from backend.routes.answers import OpenAnalysis, immutable, kept_already, opened, speaks_json
+from backend.routes.compute import computed
 from backend.routes.parameters import one_of, only, size, span, whole
 from backend.store import Analysis
 
@@ -40,7 +41,7 @@ def map_window(open_analysis: OpenAnalysis):
         kept = kept_already(request, found.private)
         if kept is not None:
             return kept
-        body = answer(found.analysis, path["kind"], layer, head, there, rows, columns, side, how)
+        body = computed(answer, found.analysis, path["kind"], layer, head, there, rows, columns, side, how)
         return immutable(request, body, MEDIA, private=found.private)
 
     return window
