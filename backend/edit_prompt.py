@@ -58,4 +58,8 @@ def edited_tokens(model: LoadedModel, encoded: EncodedPrompt, edit: EditTokens) 
     segments = [segment for segment in moved if segment.start < segment.end]
     tokens = token_table(model.tokenizer, token_ids, "", segments)
     text = "".join(token.text for token in tokens)
-    return replace(encoded, token_ids=token_ids, text=text, segments=segments, tokens=tokens)
+    types = encoded.token_types
+    if types is not None:  # new tokens belong to the sentence they stand in
+        own = types[max(0, edit.start - 1)]
+        types = [*types[: edit.start], *[own] * len(edit.token_ids), *types[edit.stop :]]
+    return replace(encoded, token_ids=token_ids, text=text, segments=segments, tokens=tokens, token_types=types)

@@ -32,7 +32,9 @@ def tapped(model: nn.Module) -> Iterator[Tap]:
         yield tap
         return
 
-    def last_row_only(module: nn.Module, args: tuple) -> tuple:
+    def last_row_only(module: nn.Module, args: tuple) -> tuple | None:
+        if tap.hidden is not None:  # the pass is over: whoever reads the tap projects what he likes
+            return None
         tap.hidden = args[0]
         return (args[0][:, -1:], *args[1:])
 
@@ -43,30 +45,62 @@ def tapped(model: nn.Module) -> Iterator[Tap]:
         hook.remove()
 
 
-@torch.inference_mode()
-def token_logprobs(tap: Tap, last_logits: Tensor, token_ids: list[int], config) -> list[float | None] | None:
-    """ln probability of each token given those before it, [N] with None for the first.
+@dataclass(frozen=True, eq=False)
+class NextToken:
+    """What the model expects after each position of one sequence of N tokens."""
 
-    None altogether where the model does something after the projection that is not known here: what it gave for the
-    last position (last_logits [V]) tells.
-    """
-    if tap.hidden is None or tap.head is None:
-        return None
-    finish = _after_projection(tap.head(tap.hidden[:, -1:])[0, 0], last_logits, config)
-    if finish is None:
-        return None
-    hidden = tap.hidden[0, :-1]  # row i tells of token i + 1
-    following = torch.tensor(token_ids[1:], device=hidden.device)
-    step = max(1, int(CHUNK_BYTES / (4 * last_logits.shape[-1])))
-    found: list[float] = []
-    for start in range(0, len(following), step):
-        logits = finish(tap.head(hidden[start : start + step])).float()  # [step, V]
-        chosen = logits.gather(1, following[start : start + step, None])[:, 0]
-        found += (chosen - torch.logsumexp(logits, -1)).tolist()
-    return [None, *found]
+    head: nn.Module
+    hidden: Tensor  # [N, model]
+    last_logits: Tensor  # [V], as the model itself gave them for the last position
+    finish: Callable[[Tensor], Tensor] | None  # what the model does to its projected logits; None = not known
+
+    @classmethod
+    def read(cls, tap: Tap, last_logits: Tensor, config) -> NextToken:
+        """From a tap after the forward pass. What the model gave for the last position tells what `finish` is."""
+        projected = tap.head(tap.hidden[:, -1:])[0, 0]
+        return cls(tap.head, tap.hidden[0], last_logits, after_projection(projected, last_logits, config))
+
+    def logits(self, start: int, stop: int) -> Iterator[tuple[int, Tensor]]:
+        """(first position, float32 logits [rows, V]) of positions start .. stop - 1, in chunks."""
+        step = max(1, int(CHUNK_BYTES / (4 * self.last_logits.shape[-1])))
+        for first in range(start, stop, step):
+            yield first, self.finish(self.head(self.hidden[first : min(first + step, stop)])).float()
+
+    def logprobs(self, token_ids: list[int]) -> list[float | None] | None:
+        """ln probability of each token given those before it, [N] with None for the first.
+
+        None altogether where the model does something after the projection that is not known here.
+        """
+        if self.finish is None:
+            return None
+        following = torch.tensor(token_ids[1:], device=self.hidden.device)  # row i tells of token i + 1
+        found: list[float] = []
+        for first, logits in self.logits(0, len(following)):
+            chosen = logits.gather(1, following[first : first + len(logits), None])[:, 0]
+            found += (chosen - torch.logsumexp(logits, -1)).tolist()
+        return [None, *found]
+
+    def predictions(self, first: int, count: int) -> list[tuple[int, list[tuple[int, float]]]]:
+        """The most probable tokens after each position from `first` on: (position, [(token id, ln probability)]).
+
+        Most probable first. Only those after the last position where `finish` is not known.
+        """
+        last = len(self.hidden) - 1
+        found = []
+        if self.finish is not None:
+            for position, logits in self.logits(min(first, last), last):
+                found += [(position + row, best(values, count)) for row, values in enumerate(logits)]
+        return [*found, (last, best(self.last_logits, count))]
 
 
-def _after_projection(projected: Tensor, given: Tensor, config) -> Callable[[Tensor], Tensor] | None:
+def best(logits: Tensor, count: int) -> list[tuple[int, float]]:
+    """The `count` most probable of [V]: (token id, ln probability)."""
+    logprobs = torch.log_softmax(logits.float(), -1)
+    values, ids = logprobs.topk(min(count, logprobs.shape[-1]))
+    return list(zip(ids.tolist(), values.tolist(), strict=True))
+
+
+def after_projection(projected: Tensor, given: Tensor, config) -> Callable[[Tensor], Tensor] | None:
     """What the model does to its projected logits: the candidate that gives what the model gave, else None."""
     cap, scale, scaling = (
         getattr(config, name, None) for name in ("final_logit_softcapping", "logit_scale", "logits_scaling")
@@ -83,11 +117,3 @@ def _after_projection(projected: Tensor, given: Tensor, config) -> Callable[[Ten
         if torch.allclose(finish(projected).float(), given.float(), rtol=tolerance, atol=tolerance):
             return finish
     return None
-
-
-@torch.inference_mode()
-def top_predictions(last_logits: Tensor, count: int) -> list[tuple[int, float]]:
-    """The most probable next tokens: (token id, ln probability), most probable first. last_logits: [V]."""
-    logprobs = torch.log_softmax(last_logits.float(), -1)
-    values, ids = logprobs.topk(min(count, logprobs.shape[-1]))
-    return list(zip(ids.tolist(), values.tolist(), strict=True))

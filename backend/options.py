@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from backend.errors import Refused
-from backend.interventions import Intervention, PromptEdit, from_dict
+from backend.interventions import Intervention, from_dict
 from backend.types import LayerInfo
 from kernels.api import IMPLEMENTATIONS
 
@@ -43,28 +43,21 @@ class Options:
                 f"Options.exact_maps: expected {', '.join(EXACT_MAPS)} or a list of (layer, head), "
                 f"got {self.exact_maps!r}."
             )
-        for name, least in (("disk_budget_mb", 0), ("pooled", 1), ("top_links", 0), ("predictions", 0)):
+        for name, least in (
+            ("disk_budget_mb", 0),
+            ("pooled", 1),
+            ("top_links", 0),
+            ("predictions", 0),
+            ("new_tokens", 0),
+        ):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise Refused(f"Options.{name}: expected a whole number of {least} or more, got {value!r}.")
         if self.max_tokens is not None and self.max_tokens < 1:
             raise Refused(f"Options.max_tokens: expected 1 or more, or None, got {self.max_tokens!r}.")
-        self._check_supported()
-
-    def _check_supported(self) -> None:
-        unsupported = (
-            (self.new_tokens != 0, "new_tokens", "Text cannot be generated yet: leave new_tokens at 0."),
-            (self.num_beams != 1, "num_beams", "Beam search is not possible yet: leave num_beams at 1."),
-            (
-                any(isinstance(change, PromptEdit) for change in self.changes),
-                "interventions",
-                "Edits of the prompt are not applied yet: change the prompt itself.",
-            ),
-            (self.keep_media, "keep_media", "Pictures and sounds cannot be read yet: leave keep_media at False."),
-        )
-        for given, name, sentence in unsupported:
-            if given:
-                raise Refused(f"Options.{name}: got {getattr(self, name)!r}. {sentence}")
+        if self.keep_media:
+            raise Refused("Options.keep_media: got True. Pictures and sounds cannot be read yet: leave it at False.")
+        _ = self.changes
 
     @property
     def changes(self) -> tuple[Intervention, ...]:
@@ -78,6 +71,7 @@ class Options:
 
     def result_key(self, exact: Sequence[tuple[int, ...]]) -> dict:
         """The options that change what is stored, for the cache key: limits are left out, the kept heads are in."""
+        drawn = (self.temperature, self.top_p, self.seed) if self.temperature is not None else ()
         return {
             "impl": self.impl,
             "exact": [list(heads) for heads in exact],
@@ -85,6 +79,7 @@ class Options:
             "top_links": self.top_links,
             "predictions": self.predictions,
             "interventions": [change.to_dict() for change in self.changes],
+            "writing": [self.new_tokens, self.num_beams, *drawn] if self.new_tokens else None,
         }
 
 

@@ -12,13 +12,14 @@ from pathlib import Path
 from tempfile import gettempdir
 from threading import Event
 
+from backend.edit_prompt import encode_edited
 from backend.errors import NotSaved, Refused, StoreError
 from backend.estimate import Estimate, estimate, refuse_unless_it_fits
 from backend.intervene import check_interventions
 from backend.models import LoadedModel
 from backend.options import Options
-from backend.prompts import EncodedPrompt, Prompt, encode
-from backend.run import Progress, Run
+from backend.prompts import EncodedPrompt, Prompt
+from backend.run import Progress, Run, writing_of
 from backend.store import Analysis, AnalysisWriter, Library, TemporaryLibrary
 
 __all__ = ["Estimate", "Options", "analyse", "estimate"]
@@ -41,7 +42,8 @@ def analyse(
 
     library: where it is kept; the same work done before is given back at once, where this owner may see it. None: a
     temporary file that lives as long as the Analysis. visibility: "link" (whoever has the id) or "private" (its owner).
-    progress(step, layers done, layers, seconds left) is called as it goes: "prepare", "layers", "tokens", "save".
+    progress(step, layers done, layers, seconds left) is called as it goes: "prepare", "write", "layers",
+    "tokens", "save"; while text is written it counts tokens instead of layers.
     cancel is looked at between layers.
 
     Raises Refused before anything runs (prompt, options, memory, disk), Cancelled when stopped (nothing is stored), and
@@ -52,10 +54,12 @@ def analyse(
     check_visibility(visibility, owner)
     told = progress or (lambda *_: None)
     told("prepare", 0, 0, None)
-    encoded = encode(model, prompt)
+    encoded = encode_edited(model, prompt, options.changes)
     check_length(encoded, options)
     check_changes(model, encoded, options)
-    needed = estimate(model, len(encoded.token_ids), options)
+    if (writing := writing_of(options)) is not None:
+        writing.check(model, len(encoded.token_ids))
+    needed = estimate(model, len(encoded.token_ids) + options.new_tokens, options)
     refuse_unless_it_fits(model, needed, library.path if library is not None else Path(gettempdir()))
     run = Run(model, encoded, options, needed, told, is_set(cancel), visibility, owner)
     if library is None:
@@ -110,6 +114,7 @@ def check_changes(model: LoadedModel, encoded: EncodedPrompt, options: Options) 
             causal=model.causal,
             n_tokens=len(encoded.token_ids),
             segments=encoded.segments,
+            new_tokens=options.new_tokens,
         )
 
 

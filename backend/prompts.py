@@ -30,6 +30,7 @@ class EncodedPrompt:
     tokens: list[Token]
     prompt: dict  # for info["prompt"]: the Prompt fields that are set, or token_ids
     notices: list[str]
+    token_types: list[int] | None = None  # of a pair: which sentence, where the model was trained to be told
 
 
 def encode(model: LoadedModel, prompt: str | Prompt | list[int]) -> EncodedPrompt:
@@ -164,7 +165,8 @@ def encode_pair(model: LoadedModel, prompt: Prompt) -> EncodedPrompt:
     segments = [s for name, start, end in bounds if (s := to_tokens(name, "sentence", start, end, spans))]
     typed = [not prompt.parse_special and span is not None for span in spans]
     tokens = token_table(model.tokenizer, ids, first + second, segments, spans=spans, typed=typed)
-    return EncodedPrompt(ids, first + second, segments, tokens, as_dict(prompt), [])
+    types = found.get("token_type_ids")  # only tokenizers whose models read them give them
+    return EncodedPrompt(ids, first + second, segments, tokens, as_dict(prompt), [], types)
 
 
 def encode_ids(model: LoadedModel, token_ids: list[int]) -> EncodedPrompt:

@@ -6,16 +6,17 @@ import json
 import platform
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 
 import torch
 
 from backend.capture import capture
 from backend.estimate import Estimate, attention_layers, learn_speed
+from backend.generate import Writing, continued, generate
 from backend.interventions import sentences
 from backend.models import LoadedModel
-from backend.next_token import Tap, tapped, token_logprobs, top_predictions
+from backend.next_token import NextToken, Tap, tapped
 from backend.options import Options
 from backend.prompts import EncodedPrompt
 from backend.run_layers import Layers
@@ -56,6 +57,7 @@ class Run:
     cancelled: Callable[[], bool]
     visibility: str
     owner: str | None
+    read: EncodedPrompt = field(init=False)  # the prompt, and what was written behind it
 
     def __post_init__(self) -> None:
         self.implementation = resolved(self.options.impl, self.model)
@@ -81,6 +83,8 @@ class Run:
     def write(self, writer: AnalysisWriter) -> Analysis:
         """The run itself: every layer goes into the writer as it comes, then the file is published."""
         start = time.perf_counter()
+        self.read = self._written()
+        after_writing = time.perf_counter()
         layers = self._layers(writer)
         with torch.inference_mode():
             with tapped(self.model.model) as tap, self._capture(layers):
@@ -93,15 +97,33 @@ class Run:
         layers.stop_if_cancelled()
         self.progress("save", layers.done, layers.done, 0.5 * layers.rest_seconds)
         timings = {
-            "layers": after_layers - start,
-            "of which statistics and writing": layers.own_seconds,
+            "writing": after_writing - start,
+            "layers": after_layers - after_writing,
+            "of which statistics and storing": layers.own_seconds,
             "tokens": after_tokens - after_layers,
         }
         info = self._info(layers, timings, notices)
-        record = RunRecord(tokens, self.encoded.segments, predictions, info)
+        record = RunRecord(tokens, self.read.segments, predictions, info)
         analysis_id = writer.publish(record, visibility=self.visibility, owner=self.owner)
-        learn_speed(self.model, len(self.encoded.token_ids), time.perf_counter() - start)
+        learn_speed(self.model, len(self.read.token_ids), time.perf_counter() - after_writing)
         return writer.library.open(analysis_id)
+
+    def _written(self) -> EncodedPrompt:
+        """The prompt with what the model writes behind it, where that was asked for."""
+        writing, encoded = writing_of(self.options), self.encoded
+        if writing is None:
+            return encoded
+        generated = generate(
+            self.model,
+            encoded.token_ids,
+            writing,
+            interventions=self.options.changes,
+            segments=encoded.segments,
+            impl=self.options.impl,
+            progress=lambda written: self.progress("write", written, writing.new_tokens, None),
+            cancelled=self.cancelled,
+        )
+        return continued(self.model, encoded, generated.token_ids)
 
     def _capture(self, layers: Layers):
         return capture(
@@ -110,7 +132,7 @@ class Run:
             impl=self.options.impl,
             on_layer=layers,
             interventions=self.options.changes,
-            segments=self.encoded.segments,
+            segments=self.read.segments,
         )
 
     def _layers(self, writer: AnalysisWriter) -> Layers:
@@ -125,10 +147,15 @@ class Run:
         )
 
     def _input_ids(self) -> torch.Tensor:
-        return torch.tensor([self.encoded.token_ids], device=self.model.device)  # [1, N]
+        return torch.tensor([self.read.token_ids], device=self.model.device)  # [1, N]
 
     def _inputs(self) -> dict:
-        return {"input_ids": self._input_ids(), **({"use_cache": False} if self.model.causal else {})}
+        inputs = {"input_ids": self._input_ids()}
+        if self.model.causal:
+            inputs["use_cache"] = False
+        if self.read.token_types is not None:
+            inputs["token_type_ids"] = torch.tensor([self.read.token_types], device=self.model.device)
+        return inputs
 
     def _request(self) -> MeasureRequest:
         all_exact = sum(map(len, self.needed.exact_heads)) == self.needed.n_heads
@@ -140,20 +167,24 @@ class Run:
 
     def _next_tokens(self, tap: Tap, output) -> tuple[list[Token], list[Prediction], list[str]]:
         """The token table with log-probabilities, the predictions, and what must be said about them."""
-        tokens, notices = self.encoded.tokens, list(self.encoded.notices)
+        tokens, notices = self.read.tokens, list(self.read.notices)
         if not self.model.predicts_next:
             return tokens, [], notices
-        last_logits = output.logits[0, -1]
-        logprobs = token_logprobs(tap, last_logits, self.encoded.token_ids, self.model.config)
+        expects = NextToken.read(tap, output.logits[0, -1], self.model.config)
+        logprobs = expects.logprobs(self.read.token_ids)
         if logprobs is None:
             notices.append(NO_PROBABILITIES)
         else:
             tokens = [replace(token, logprob=value) for token, value in zip(tokens, logprobs, strict=True)]
-        best = top_predictions(last_logits, self.options.predictions)
-        place = len(tokens) - 1
+        # After the last position, and after each one behind which a token was written.
+        first = len(self.encoded.token_ids) - 1
         return (
             tokens,
-            [Prediction(place, rank, i, text_of(self.model, i), logprob) for rank, (i, logprob) in enumerate(best)],
+            [
+                Prediction(position, rank, token_id, text_of(self.model, token_id), logprob)
+                for position, best in expects.predictions(first, self.options.predictions)
+                for rank, (token_id, logprob) in enumerate(best)
+            ],
             notices,
         )
 
@@ -169,7 +200,8 @@ class Run:
             "architecture": card.architecture,
             "parameters": card.parameters,
             "prompt": self.encoded.prompt,
-            "segments": [asdict(segment) for segment in self.encoded.segments],
+            "segments": [asdict(segment) for segment in self.read.segments],
+            "n_prompt_tokens": len(self.encoded.token_ids),
             "dtype": self.model.dtype,
             "device": str(self.model.device),
             "implementation": layers.implementation,
@@ -192,6 +224,13 @@ def resolved(impl: str, model: LoadedModel) -> str:
     if impl != "auto":
         return impl
     return "triton" if weight.is_cuda and why_no_triton(weight) is None else "tiled"
+
+
+def writing_of(options: Options) -> Writing | None:
+    """How text is to be written; None where none is asked for."""
+    if options.new_tokens == 0:
+        return None
+    return Writing(options.new_tokens, options.num_beams, options.temperature, options.top_p, options.seed)
 
 
 def text_of(model: LoadedModel, token_id: int) -> str:

@@ -3,7 +3,7 @@
 import pytest
 
 from backend.errors import Refused
-from backend.interventions import EditText, Gate
+from backend.interventions import Gate
 from backend.options import Options, exact_heads
 from backend.types import LayerInfo
 
@@ -57,9 +57,7 @@ def test_heads_that_do_not_exist_are_refused(pairs, message):
         Options(pooled=12.5),
         Options(predictions=-1),
         Options(max_tokens=0),
-        Options(new_tokens=5),
-        Options(num_beams=3),
-        Options(interventions=(EditText(old="cat", new="dog"),)),
+        Options(new_tokens=-1),
         Options(keep_media=True),
     ],
     ids=str,
@@ -74,6 +72,11 @@ def test_limits_do_not_change_the_result_but_the_kept_heads_do():
     assert Options(max_tokens=9, disk_budget_mb=1, seed=3).result_key([(0, 1)]) == key
     assert Options(pooled=64).result_key([(0, 1)]) != key
     assert Options().result_key([(0,)]) != key
+    assert Options(new_tokens=5).result_key([(0, 1)]) != key
+    greedy = Options(new_tokens=5).result_key([(0, 1)])
+    assert Options(new_tokens=5, seed=3).result_key([(0, 1)]) == greedy, "no seed takes part in a greedy choice"
+    drawn = [Options(new_tokens=5, temperature=1.0, seed=seed).result_key([(0, 1)]) for seed in (3, 4)]
+    assert drawn[0] != drawn[1]
     assert Options(interventions=(Gate(heads=((0, 1),), factor=0.0),)).result_key([(0, 1)]) != key
 
 

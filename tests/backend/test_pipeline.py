@@ -16,6 +16,7 @@ from backend.errors import Cancelled, NotSaved, Refused, StoreError
 from backend.interventions import Gate
 from backend.models import LoadedModel, load
 from backend.pipeline import Options, analyse, estimate
+from backend.prompts import Prompt
 from backend.store import AnalysisWriter, Library
 from tests.backend.eager import eager_maps
 from tests.backend.tiny import VOCABULARY, WINDOW, build, ids
@@ -206,6 +207,35 @@ def test_interventions_change_the_run_and_are_named(library):
         analyse(model, TOKENS, library=library, options=Options(interventions=(Gate(layers=(9,), factor=0.0),)))
 
 
+@pytest.mark.parametrize("choice", [{}, {"num_beams": 3}, {"temperature": 1.0, "top_p": 0.9, "seed": 5}], ids=str)
+def test_written_text_is_read_with_the_prompt(choice, library):
+    model, options = wrapped(), Options(new_tokens=6, predictions=4, **choice)
+    analysis = analyse(model, TOKENS[:9], library=library, options=options)
+    ids = [token.token_id for token in analysis.tokens_list()]
+    assert ids[:9] == TOKENS[:9] and 9 < len(ids) <= 15
+    segment = analysis.info["segments"][-1]
+    assert (segment["name"], segment["start"], segment["end"]) == ("generated", 9, len(ids))
+    assert analysis.info["n_prompt_tokens"] == 9
+    maps = np.stack([analysis.map(layer, head) for layer in (0, 1) for head in range(8)])
+    assert np.abs(maps - eager_truth(model, ids)).max() <= 2e-5
+    predictions = analysis.predictions().to_pylist()
+    assert sorted({p["position"] for p in predictions}) == list(range(8, len(ids))), "one list per written token"
+    if not choice:  # greedy: what was written is what was most probable
+        likeliest = {p["position"]: p["token_id"] for p in predictions if p["rank"] == 0}
+        assert [likeliest[place - 1] for place in range(9, len(ids))] == ids[9:]
+    assert analyse(model, TOKENS[:9], library=library, options=options).id == analysis.id
+
+
+def test_writing_tells_its_progress_and_can_be_stopped(library):
+    progress = Progress(stop_at=("write", 3))
+    with pytest.raises(Cancelled):
+        analyse(
+            wrapped(), TOKENS[:9], library=library, options=Options(new_tokens=50), progress=progress,
+            cancel=progress.cancel,
+        )  # fmt: skip
+    assert progress.told[-1][:3] == ("write", 3, 50) and library.list() == []
+
+
 def test_chosen_heads_keep_exact_maps_and_the_others_their_strongest_links(library):
     options = Options(exact_maps=[(1, 2)], top_links=3)
     analysis = analyse(wrapped(), TOKENS, library=library, options=options)
@@ -258,7 +288,9 @@ def test_cancel_stops_between_layers_and_stores_nothing(stop_at, library):
         (TOKENS, Options(max_tokens=39), "40 tokens and at most 39"),
         (list(range(3, 93)) * 2, Options(), "180 tokens and in-memory takes at most 128"),
         ("text", Options(), "without a tokenizer"),
-        (TOKENS, Options(new_tokens=4), "new_tokens"),
+        (TOKENS, Options(new_tokens=257), "0 to 256, got 257"),
+        (TOKENS, Options(new_tokens=100), "40 tokens, 100 shall be written, and in-memory takes at most 128"),
+        (TOKENS, Options(keep_media=True), "keep_media"),
         (TOKENS, Options(exact_maps=[(5, 0)]), "no attention layer 5"),
     ],
 )
@@ -315,6 +347,19 @@ def test_estimate_in_words_and_learning_from_a_run(library):
     half = estimate(model, 4000, Options(disk_budget_mb=2))
     assert half.exact_heads == (tuple(range(8)), ()) and "exact maps for 8 of 16 heads" in half.sentence
     assert "no exact maps" in estimate(model, 4000, Options(exact_maps="none")).sentence
+
+
+@pytest.mark.weights
+def test_minilm_reads_a_pair_as_two_sentences(library):
+    model = load("all-minilm-l6-v2")
+    pair = ("A man plays a guitar.", "Someone makes music on a stage.")
+    analysis = analyse(model, Prompt(pair=pair), library=library)
+    inputs = dict(model.tokenizer(*pair, return_tensors="pt"))
+    assert inputs["token_type_ids"].sum() > 0
+    truth = torch.cat([layer[0] for layer in eager_maps(model.model, inputs)]).numpy()
+    maps = np.stack([analysis.map(layer, head) for layer in range(6) for head in range(12)])
+    assert np.abs(maps - truth).max() <= 1e-5
+    assert [segment["name"] for segment in analysis.info["segments"]] == ["sentence 1", "sentence 2"]
 
 
 @pytest.mark.weights
