@@ -47,9 +47,9 @@ class Shelf:
         return self.bundled if id in self.bundled_ids else self.own
 
     def entries(self, owner: str | None) -> list[Entry]:
-        """What this person may see: the own folder's entries newest first, then the bundled ones by id."""
+        """What this person may see: the own folder's entries newest first, then the bundled ones by title."""
         own = [entry for entry in self.own.list() if may_see(entry, owner)]
-        return own + sorted(self.bundled.list(), key=lambda entry: entry.id)
+        return own + sorted(self.bundled.list(), key=lambda entry: entry.title)
 
     def entry(self, id: str, owner: str | None = None) -> Entry:
         """One entry; NotFound where there is none, and in the same words where there is none for this person."""

@@ -91,7 +91,7 @@ def _head(page: str, state: ViewState, found: Opened | None, query: dict[str, st
     if state.theme == "projector":
         st.html(LOOK / "projector.css")
     kept = {name: value for name, value in query.items() if name not in dict(state.extra)}
-    with st.container(key="headwater_frame", horizontal=True, vertical_alignment="center", gap="small"):
+    with st.container(key="headwater_frame", horizontal=True, wrap=False, vertical_alignment="center", gap="small"):
         with st.container(
             key="headwater_menu", horizontal=True, vertical_alignment="center", gap=None, width="content"
         ):

@@ -31,10 +31,10 @@ async function copy(text) {
 
 export default function (component) {
   const { data, parentElement } = component;
-  const root = element(parentElement, "div", "header");
+  const root = element(element(parentElement, "div", "frame"), "div", "header");
   const facts = element(root, "div", "facts");
   const title = element(facts, "span", "title", data.title);
-  title.title = data.title;
+  title.title = `${data.title} (${data.model})`;
   element(facts, "span", "model", data.model);
   element(facts, "span", "numbers", data.numbers);
 
