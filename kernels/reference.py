@@ -30,7 +30,7 @@ def attend_reference(query: Tensor, key: Tensor, value: Tensor, score: ScoreSpec
     cells = (scores > HIDDEN) & real  # the cells that count, padded rows left out
     measures: dict[str, Tensor] = {}
     if request.rows:
-        measures |= row_measures(weights, cells, sink_mass, score)
+        measures |= row_measures(weights, scores, cells, sink_mass, score)
     if request.keys:
         measures |= key_measures(weights, cells)
     if request.distances:
@@ -123,18 +123,21 @@ def softmax_with_sink(scores: Tensor, sink: Tensor | None) -> tuple[Tensor, Tens
     return exponential / divisor[..., None], sink_part / divisor, largest + torch.log(total)
 
 
-def row_measures(weights: Tensor, cells: Tensor, sink_mass: Tensor, score: ScoreSpec) -> dict[str, Tensor]:
+def row_measures(
+    weights: Tensor, scores: Tensor, cells: Tensor, sink_mass: Tensor, score: ScoreSpec
+) -> dict[str, Tensor]:
     batch, _, n_query, n_key = weights.shape
     distance = relative_positions(score, n_query, n_key, weights.device)
     first = first_real_key(score, batch, weights.device)
     key = torch.arange(n_key, device=weights.device)
     count, seen = cells.sum(-1), cells.any(-1)
     outcomes = torch.cat([weights.masked_fill(~cells, 0.0), sink_mass[..., None]], dim=-1)
-    largest, where = weights.masked_fill(~cells, -1.0).max(-1)
+    best = scores.masked_fill(~cells, HIDDEN)  # by scores: weights may all be too small for a float
+    lowest_best = (best == best.amax(-1, keepdim=True)).to(torch.uint8).argmax(-1)
     negligible = cells & (weights < NEGLIGIBLE / count.clamp(min=1)[..., None])
     values = {
         "entropy": -torch.special.xlogy(outcomes, outcomes).sum(-1),
-        "max_weight": largest,
+        "max_weight": (weights * cells).amax(-1),
         "sum_square": outcomes.square().sum(-1),
         "mean_distance": (weights * distance.abs()).sum(-1),
         "first_mass": target_mass(weights, cells, (key == first[:, None])[:, None, None, :]),
@@ -144,17 +147,10 @@ def row_measures(weights: Tensor, cells: Tensor, sink_mass: Tensor, score: Score
     }
     undefined = ~seen
     return {name: value.masked_fill(undefined, torch.nan) for name, value in values.items()} | {
-        "max_key": torch.where(seen, lowest_maximum(weights, cells, where), -1),
+        "max_key": torch.where(seen, lowest_best, -1),
         "visible_keys": count,
         "negligible": negligible.sum(-1),
     }
-
-
-def lowest_maximum(weights: Tensor, cells: Tensor, fallback: Tensor) -> Tensor:
-    """The lowest of the visible keys that share the largest weight: int64 [B, H, Nq]."""
-    masked = weights.masked_fill(~cells, -1.0)
-    best = masked == masked.gather(-1, fallback[..., None])
-    return best.to(torch.uint8).argmax(-1)
 
 
 def target_mass(weights: Tensor, cells: Tensor, target: Tensor) -> Tensor:

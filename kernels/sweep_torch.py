@@ -103,8 +103,8 @@ def add_rows(
     log_divisor = torch.log(divisor)
     surprise = (log_divisor[..., None] - shifted).masked_fill_(~seen, 0.0)
     sink_surprise = torch.where(sink_mass > 0, log_divisor - sink_shifted, 0.0)
-    largest, key = fraction.max(-1)
-    key = (fraction == largest[..., None]).logical_and_(seen).to(torch.uint8).argmax(-1)  # the lowest of equals
+    best = shifted.amax(-1, keepdim=True)
+    key = (shifted == best).to(torch.uint8).argmax(-1)  # the lowest of equals
     away = (strip.positions[:, None] - strip.keys).abs_()
 
     def at(target: Tensor) -> Tensor:
@@ -117,7 +117,7 @@ def add_rows(
 
     values = (
         (fraction * surprise).sum(-1) + sink_mass * sink_surprise,
-        largest,
+        fraction.amax(-1),
         fraction.square().sum(-1) + sink_mass.square(),
         (fraction * away).sum(-1),
         at(torch.full_like(strip.positions, strip.section.first_key)),
@@ -125,7 +125,7 @@ def add_rows(
         at(strip.positions - 1),
         sink_mass,
     )
-    none = (strip.count == 0).expand_as(largest)
+    none = (strip.count == 0).expand_as(key)
     for place, value in zip(sums.rows, values, strict=True):
         place[strip.place] = value.masked_fill(none, torch.nan)
     sums.max_key[strip.place] = (key + strip.columns.start).masked_fill(none, -1)
