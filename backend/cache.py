@@ -176,7 +176,7 @@ class ShrinkingRun:
         """Logits of the last `rows` tokens of the chunk."""
         ids = torch.tensor([chunk], device=self.model.device)
         few = {"logits_to_keep": max(rows, 1)} if self._few_logits else {}
-        output = self.model.model(input_ids=ids, past_key_values=self.cache, use_cache=True, **few)
+        output = self.model.model(input_ids=ids, cache=self.cache, use_cache=True, **few)
         return output.logits[0, output.logits.shape[1] - rows :]
 
     def _drop_what_streamed_out(self) -> None:

@@ -107,7 +107,7 @@ def generate(
             logits_processor=LogitsProcessorList(drawing(writing, model.device)),
             stopping_criteria=StoppingCriteriaList([watch]),
             # A cache that drops what left a layer's window would number its keys anew; see `changed`.
-            **({"past_key_values": DynamicCache()} if changes and windowed(model) else {}),
+            **({"cache": DynamicCache()} if changes and windowed(model) else {}),
         )
     new = written[0, len(token_ids) :].tolist()
     ends = ends_of(model)
