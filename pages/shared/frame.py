@@ -22,6 +22,7 @@ from pages.shared.address import read, write
 from pages.shared.header import header
 from pages.shared.opened import open_for, outline, owner, shelf
 from pages.shared.panels.badge import badge
+from pages.shared.panels.library_row import DELETED
 from pages.shared.panels.selectors import ALL
 from pages.shared.panels.selectors import selectors as draw_selectors
 from pages.shared.view_state import Outline, ViewState, fit, to_query, without_defaults
@@ -37,6 +38,7 @@ OFFERED = 100  # analyses in the list on the left
 def frame(page: str, *, selectors: tuple[str, ...] = ALL) -> ViewState:
     """Draws the frame of a page that shows one analysis; returns the fitted view, ends the run where there is none."""
     _configure(page)
+    st.session_state.pop(DELETED, None)  # the first page was left: what was deleted there stays deleted
     wanted, notices = read(page)
     found, more = open_for(wanted)
     notices += more

@@ -1,0 +1,173 @@
+"""The first page: a prompt becomes a run, the run is seen from other tabs, and what is stored can be found again."""
+
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from backend.errors import Cancelled
+from backend.jobs import Job, process_jobs
+from backend.prompts import Prompt
+from backend.store import Library
+from backend.store.entries import Entry
+from pages.shared.examples import EXAMPLES
+from pages.shared.panels.library_list import amount, arrange
+from pages.shared.panels.prompt_form import paragraphs, shots, turns
+from pages.shared.panels.run_cards import sentence
+from pages.shared.panels.run_form import title_of
+from tests.stored import HOSTILE
+
+
+def button(app, label):
+    return next(b for b in app.button if b.label == label)
+
+
+def entry(title, **facts):
+    values = {"id": title, "title": title, "model": "m", "created_at": "", "n_tokens": 1, "n_layers": 1, "bytes": 1}
+    values |= {"tags": (), "pinned": False, "visibility": "link", "type": "analysis"}
+    return Entry(**values | facts)
+
+
+def test_the_page_shows_stored_and_bundled_analyses(open_page, library, texts):
+    app = open_page()
+    assert not app.exception
+    plain = texts(app).plain
+    assert HOSTILE in plain
+    assert {"hybrid", "A first bundled one", "B second bundled one"} <= set(plain)
+    assert "secret" not in plain
+    assert not any("onerror" in text or "**x**" in text for text in texts(app).marked)
+    assert app.caption[-1].value.startswith("2 stored")
+
+
+def test_without_a_model_package_one_sentence_says_how_to_get_one(open_page, library, texts, monkeypatch):
+    monkeypatch.setattr("pages.shared.panels.model_choice.available", list)
+    app = open_page()
+    assert not app.exception
+    assert sum("No model is installed as a package" in text for text in texts(app).plain) == 1
+    assert "A first bundled one" in texts(app).plain
+
+
+def test_run_waits_for_a_prompt(open_page, library, texts):
+    app = open_page()
+    assert button(app, "Run").disabled
+    assert "Type or paste a text, or press an example." in texts(app).plain
+    app.text_area[0].set_value(" \n\t ").run()
+    assert button(app, "Run").disabled
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.title)
+def test_an_example_is_one_click(open_page, library, example, monkeypatch):
+    monkeypatch.setattr("pages.shared.panels.run_form.load", lambda name: pytest.fail("nothing is loaded by a test"))
+    monkeypatch.setattr("pages.shared.panels.run_form._loading", lambda name: SimpleNamespace(done=lambda: False))
+    app = open_page()
+    button(app, example.title).click().run()
+    assert not app.exception
+    area = app.text_area[0].value
+    assert area == (example.text or "\n\n".join(example.documents))
+    if example.documents:
+        assert paragraphs(area) == list(example.documents)
+        assert any(field.value == example.question for field in app.text_input)
+    assert not button(app, "Run").disabled
+
+
+def test_a_run_is_seen_while_it_goes_and_can_be_stopped(open_page, library, monkeypatch, texts):
+    """The model is not what is tested: the work only waits to be stopped."""
+    begun = threading.Event()
+
+    def wait(model, prompt, *, library, owner, progress, cancel):
+        progress("layer", 12, 30, 4.2)
+        begun.set()
+        assert cancel.wait(30)
+        raise Cancelled("stopped")
+
+    monkeypatch.setattr("pages.shared.panels.run_form.analyse", wait)
+    monkeypatch.setattr("pages.shared.panels.run_form.load", lambda name: None)
+    monkeypatch.setattr("pages.shared.panels.run_form._loading", lambda name: SimpleNamespace(done=lambda: False))
+    monkeypatch.setattr("pages.shared.panels.run_cards.owner", lambda: "b" * 32)
+    monkeypatch.setattr("pages.shared.panels.run_form.owner", lambda: "b" * 32)
+    app = open_page()
+    app.text_area[0].set_value(HOSTILE).run()
+    button(app, "Run").click().run()
+    assert begun.wait(30)
+    for tab in (app.run(), open_page()):
+        assert not tab.exception
+        assert "Reading: layer 12 of 30, about 4.2 s left." in texts(tab).plain
+        assert any(text.startswith(HOSTILE) for text in texts(tab).plain)
+        assert not any("onerror" in text for text in texts(tab).marked)
+    button(tab, "Cancel").click().run()
+    job = process_jobs().jobs("b" * 32)[0]
+    process_jobs().wait(job.id, 30)
+    assert "Stopped on request; nothing was stored." in texts(app.run()).plain
+    button(app, "Close").click().run()
+    assert "Stopped on request; nothing was stored." not in texts(app).plain
+
+
+def test_deleting_can_be_undone_until_the_page_is_left(open_page, library, texts):
+    app = open_page()
+    next(b for b in app.button if b.key == f"headwater_delete_{library.plain}").click().run()
+    assert f"Deleted: {HOSTILE}" in texts(app).plain
+    assert HOSTILE not in texts(app).plain
+    button(app, "Undo").click().run()
+    assert HOSTILE in texts(app).plain
+    next(b for b in app.button if b.key == f"headwater_delete_{library.plain}").click().run()
+    app.switch_page("pages/heads.py").run()
+    app.switch_page("app.py").run()
+    assert not any(HOSTILE in text for text in texts(app).plain)
+
+
+def test_pins_and_tags_are_kept(open_page, library, texts):
+    app = open_page()
+    next(b for b in app.button if b.key == f"headwater_pin_{library.hybrid}").click().run()
+    field = next(f for f in app.text_input if f.key == f"headwater_tags_{library.hybrid}")
+    field.set_value(" sinks,, long ").run()
+    assert not app.exception
+    kept = Library(library.folder).entry(library.hybrid)
+    assert (kept.pinned, kept.tags) == (True, ("sinks", "long"))
+    assert any("pinned" in text and "sinks · long" in text for text in texts(app).plain)
+
+
+def test_search_and_sort():
+    entries = [entry("Ducks", tags=("story",), n_tokens=5), entry("keys", prompt="the blue key", n_tokens=9)]
+    assert [e.title for e in arrange(entries, "blue KEY", "Newest")] == ["keys"]
+    assert [e.title for e in arrange(entries, "story", "Newest")] == ["Ducks"]
+    assert [e.title for e in arrange(entries, "", "Tokens")] == ["keys", "Ducks"]
+    assert [e.title for e in arrange(entries, "", "Title")] == ["Ducks", "keys"]
+    pinned = [*entries, entry("z", pinned=True)]
+    assert arrange(pinned, "", "Title")[0].title == "z"
+
+
+def test_prompts_from_text():
+    assert paragraphs("a\nb\n\n \n\nc\n") == ["a\nb", "c"]
+    assert turns("system: be brief\n\nuser: hi\n\nthere\n\nASSISTANT: yes") == [
+        {"role": "system", "content": "be brief"},
+        {"role": "user", "content": "hi\n\nthere"},
+        {"role": "assistant", "content": "yes"},
+    ]
+    assert turns("hello") == [{"role": "user", "content": "hello"}]
+    assert shots("2+2 => 4\nnothing\na => b => c") == [("2+2", "4"), ("a => b", "c")]
+
+
+def test_the_title_of_a_run_is_the_beginning_of_its_prompt():
+    assert title_of(Prompt(text="a\n b ")) == "a b"
+    assert title_of(Prompt(text="x" * 100)) == "x" * 60 + "…"
+    assert title_of(Prompt(pair=("a", "b"))) == "a / b"
+    assert title_of(Prompt(chat=[{"role": "user", "content": "hi"}])) == "hi"
+    assert title_of(Prompt(documents=["d"], question="q?")) == "q?"
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({"state": "queued", "position": 1}, "Next in line."),
+        ({"state": "queued", "position": 3}, "Waiting: 3 runs are before it."),
+        ({"state": "running", "step": "loading the model"}, "Reading: loading the model."),
+        ({"state": "failed", "error": "Too long: 9,000 tokens."}, "Too long: 9,000 tokens."),
+        ({"state": "interrupted", "error": "The server was stopped."}, "The server was stopped."),
+    ],
+)
+def test_a_run_says_how_it_stands(facts, words):
+    assert sentence(Job(id="x", title="t", **facts)) == words
+
+
+def test_amounts_are_for_people():
+    assert [amount(n) for n in (5_000, 3_400_000, 2_150_000_000)] == ["5 kB", "3 MB", "2.1 GB"]
