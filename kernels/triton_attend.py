@@ -58,8 +58,6 @@ def measure(
     measures = dict(rows.measures)
     if request.rows:
         measures |= pair_measures(query, key, rule, rows)
-        for name in ("self_mass", "previous_mass", "first_mass"):  # at scores of 1e6 another order of summation shows
-            measures[name] = torch.minimum(measures[name], measures["max_weight"])
         measures.setdefault("learned_sink_mass", torch.zeros_like(rows.lse))
     if request.scores:
         measures |= score_moments(query, key, rule)
