@@ -51,7 +51,7 @@ def estimate(model: LoadedModel, n_tokens: int, options: Options | None = None) 
         return codec_bytes(layer, heads, n_tokens, item)
 
     exact = exact_heads(options.exact_maps, options.disk_budget_mb, layers, kept_bytes)
-    disk = disk_bytes(layers, exact, n_tokens, options, kept_bytes) / MEGABYTE
+    disk = disk_bytes(layers, exact, n_tokens, options, kept_bytes, model.causal) / MEGABYTE
     seconds = FIXED_SECONDS + work(model, n_tokens) / speed(model)
     kept, n_heads = sum(map(len, exact)), sum(layer.heads for layer in layers)
     return Estimate(
@@ -148,15 +148,16 @@ def codec_bytes(layer: LayerInfo, heads: int, n_tokens: int, item: int) -> int:
     return n_tokens * (vectors + scales + heads * 4)
 
 
-def disk_bytes(layers: Sequence[LayerInfo], exact, n_tokens: int, options: Options, kept_bytes) -> float:
+def disk_bytes(layers: Sequence[LayerInfo], exact, n_tokens: int, options: Options, kept_bytes, causal: bool) -> float:
     """Bytes of the whole file."""
     total = FILE_BYTES
     side = min(options.pooled, n_tokens)
+    cells = side * (side + 1) // 2 if causal else side * side
     for layer, heads in zip(layers, exact, strict=True):
         total += kept_bytes(layer, len(heads))
         total += layer.heads * n_tokens * (ROW_BYTES + KEY_BYTES)
         pooled = layer.heads if n_tokens > options.pooled else layer.heads - len(heads)
-        total += 4 * pooled * side * side  # mean and max in float16
+        total += 4 * pooled * cells  # mean and max in float16
         total += (layer.heads - len(heads)) * n_tokens * options.top_links * LINK_BYTES
     return total
 

@@ -10,6 +10,10 @@ import pytest
 
 from backend.errors import Cancelled, HeadwaterError, NotFound, NotSaved, Refused
 from backend.jobs import Jobs, process_jobs
+from backend.models import LoadedModel
+from backend.pipeline import analyse
+from backend.store import Library
+from tests.backend.tiny import build
 
 PATIENCE = 20  # seconds; reached only when something hangs
 
@@ -204,3 +208,27 @@ def test_a_data_folder_that_cannot_be_written_is_said_so(tmp_path):
     (tmp_path / "jobs").write_text("a file where the folder should be")
     with pytest.raises(HeadwaterError, match="HEADWATER_DATA"):
         Jobs(tmp_path)
+
+
+def test_an_analysis_in_the_background_and_one_that_is_stopped(jobs, data_folder):
+    model, library = LoadedModel.wrap(build("qwen2")), Library(data_folder)
+    reached, go_on = threading.Event(), threading.Event()
+
+    def work(progress, cancel):
+        def held(step, layer, n_layers, seconds_left):
+            progress(step, layer, n_layers, seconds_left)
+            if (step, layer) == ("layers", 2):
+                reached.set()
+                assert go_on.wait(PATIENCE)
+
+        return analyse(model, [5, 6, 7, 8], library=library, progress=held, cancel=cancel).id
+
+    stopped = jobs.submit("stopped", work)
+    assert reached.wait(PATIENCE)
+    seen = jobs.get(stopped.id)
+    assert (seen.step, seen.layer, seen.n_layers) == ("layers", 2, 4) and seen.seconds_left >= 0
+    jobs.cancel(stopped.id)
+    go_on.set()
+    assert jobs.wait(stopped.id, PATIENCE).state == "cancelled" and library.list() == []
+    done = jobs.wait(jobs.submit("done", work).id, PATIENCE)
+    assert done.state == "done" and library.open(done.analysis_id).map(3, 1).shape == (4, 4)

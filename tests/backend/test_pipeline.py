@@ -123,6 +123,27 @@ def test_stored_statistics_and_rows_are_those_of_the_maps(model_type, library):
         assert by_distance[3] == pytest.approx(np.diagonal(weights, -3).sum(), abs=1e-4)
 
 
+@pytest.mark.parametrize("model_type", ["mistral", "bert"])
+def test_triton_stores_the_same_tables_as_tiled(model_type, library):
+    """In Triton's interpreter."""
+    model, prompt = wrapped(model_type), [3, 9, 4, 9, 4, 17, 3, 9, 30, 31, 4, 8, 9]
+    tiled, triton = (
+        analyse(model, prompt, library=library, options=Options(impl=impl, pooled=5)) for impl in ("tiled", "triton")
+    )
+    assert (tiled.info["implementation"], triton.info["implementation"]) == ("tiled", "triton")
+    for table in ("rows", "keys", "heads", "distances", "coverage"):
+        ours, theirs = triton.table(table), tiled.table(table)
+        assert ours.column_names == theirs.column_names and ours.num_rows == theirs.num_rows > 0
+        for name in ours.column_names:
+            a, b = (np.array([x if x is not None else np.nan for x in t[name].to_pylist()]) for t in (ours, theirs))
+            if a.dtype.kind in "fi":
+                np.testing.assert_allclose(a, b, atol=1e-5, rtol=1e-5, err_msg=f"{table}.{name}")
+            else:
+                assert (a == b).all(), f"{table}.{name}"
+    for how in ("mean", "max"):
+        np.testing.assert_allclose(triton.pooled(1, 2, 5, how=how), tiled.pooled(1, 2, 5, how=how), atol=1e-3)
+
+
 def test_tokens_predictions_and_facts_of_the_run(library):
     model = wrapped()
     analysis = analyse(model, TOKENS, library=library, options=Options(predictions=3))
