@@ -44,6 +44,7 @@ class Job:
     seconds_left: float | None = None
     analysis_id: str | None = None
     error: str | None = None  # one sentence: what happened and what to do
+    unsaved: bool = False  # its result is kept in this process and can be saved again
 
 
 class Records:

@@ -81,7 +81,7 @@ class Jobs:
         with self._lock:
             entry = self._entries.get(job_id)
             if entry is not None:
-                return replace(entry.job, position=self._position(entry))
+                return self._snapshot(entry)
         job = self._records.read(job_id)
         if job is None:
             raise NotFound("There is no run of that name. Its record may have been removed: start the run again.")
@@ -90,7 +90,7 @@ class Jobs:
     def jobs(self, owner: str | None = None) -> list[Job]:
         """All jobs, newest first, also those of earlier processes; only those of `owner` where one is given."""
         with self._lock:
-            known = {key: replace(e.job, position=self._position(e)) for key, e in self._entries.items()}
+            known = {key: self._snapshot(entry) for key, entry in self._entries.items()}
         for job in self._records.read_all():
             known.setdefault(job.id, job)
         mine = [job for job in reversed(known.values()) if owner is None or job.owner == owner]
@@ -195,6 +195,9 @@ class Jobs:
         finished = [key for key, e in self._entries.items() if e.over.is_set() and e.unsaved is None]
         for key in finished[: max(0, len(finished) - KEPT_IN_MEMORY)]:
             del self._entries[key]
+
+    def _snapshot(self, entry: _Entry) -> Job:
+        return replace(entry.job, position=self._position(entry), unsaved=entry.unsaved is not None)
 
     def _position(self, entry: _Entry) -> int:
         """How many jobs of the same device come first, the running one included; 0 once it runs or is over."""

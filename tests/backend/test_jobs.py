@@ -125,12 +125,12 @@ def test_a_result_that_could_not_be_saved_is_kept_and_saved_on_request(jobs):
         raise NotSaved("The run is finished but could not be saved. Free some space and save again.", "result", shelf)
 
     job = jobs.wait(jobs.submit("run", work).id, PATIENCE)
-    assert job.state == "failed" and "save again" in job.error
+    assert job.state == "failed" and "save again" in job.error and job.unsaved
     with pytest.raises(HeadwaterError, match="full"):
         jobs.save_again(job.id)
     shelf.full = False
     saved = jobs.save_again(job.id)
-    assert (saved.state, saved.analysis_id, saved.error) == ("done", "saved-result", None)
+    assert (saved.state, saved.analysis_id, saved.error, saved.unsaved) == ("done", "saved-result", None, False)
     with pytest.raises(NotFound):
         jobs.save_again(job.id)
 
