@@ -38,6 +38,10 @@ from kernels.measures import NOTHING
 
 MOST_NEW_TOKENS = 256
 MOST_BEAMS = 16
+WRITTEN = (
+    'The text of the segment "generated" was written by the model. All rows of the maps come from one pass over prompt '
+    "and text together; so does the row of the last token, behind which nothing was written any more."
+)
 
 
 @dataclass(frozen=True)
@@ -233,6 +237,7 @@ def continued(model: LoadedModel, encoded: EncodedPrompt, written: Sequence[int]
         text=encoded.text + "".join(token.text for token in tokens[start:]),
         segments=segments,
         tokens=tokens,
+        notices=[*encoded.notices, WRITTEN],
     )
 
 

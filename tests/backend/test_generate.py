@@ -131,6 +131,7 @@ def test_generated_text_is_a_segment_behind_the_prompt():
     assert [token.position for token in encoded.tokens] == list(range(10))
     assert [token.segment for token in encoded.tokens][-3:] == [0, 1, 1]
     assert encoded.prompt == {"token_ids": PROMPT}
+    assert "the row of the last token" in encoded.notices[-1]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from transformers import AttentionInterface
@@ -25,7 +26,10 @@ from backend.interventions import (
     Temperature,
     Uniform,
 )
+from backend.models import LoadedModel
+from backend.pipeline import Options, analyse
 from backend.sites import survey
+from backend.store import Library
 from backend.types import Segment
 from kernels.api import attend, weights
 from kernels.measures import NOTHING
@@ -321,6 +325,27 @@ def test_a_padded_batch():
     got, _ = changed(build("llama"), edits, inputs)
     real = inputs["attention_mask"].bool()
     assert (got - expected)[real].abs().max() < 1e-4
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt_oss"])
+def test_the_stored_map_is_the_one_after_the_change(family, tmp_path):
+    edits, edit = PAIRS["overlapping sets, rows and gates"]
+    model, token_ids = LoadedModel.wrap(build(family)), ids(LENGTH)[0].tolist()
+    _, maps = dense(model.model, edit, {"input_ids": ids(LENGTH)})
+    library = Library(tmp_path)
+    changes = tuple(change.to_dict() for change in edits)  # as an address or a job would give them
+    plain = analyse(model, token_ids, library=library)
+    identity = analyse(model, token_ids, library=library, options=Options(interventions=changes)).id
+    assert identity != plain.id
+    analysis = Library(tmp_path).open(identity)
+    for layer, expected in maps.items():
+        for head in range(8):
+            got = torch.from_numpy(analysis.map(layer, head)).double()
+            assert (got - expected[0, head]).abs().max() < 1e-4
+    assert analysis.info["interventions"] == [change.sentence() for change in edits]
+    hidden = np.zeros((LENGTH, LENGTH), dtype=bool)
+    hidden[4:, 1] = True
+    assert (analysis.visible(0, 0) == (plain.visible(0, 0) & ~hidden)).all()
 
 
 # ---- values of the case book and methods.md ----
