@@ -14,6 +14,8 @@ from pages.shared.panels.head_sentences import head_sentence, model_sentence
 from pages.shared.panels.head_tables import head_tables
 from pages.shared.panels.head_values import head_values
 from pages.shared.panels.ranked_heads import ranked_heads
+from pages.shared.panels.readable import readable
+from pages.shared.view_state import ViewState
 
 
 def labels_by_side(analysis: Analysis) -> dict[str, list[str]]:
@@ -24,26 +26,38 @@ def labels_by_side(analysis: Analysis) -> dict[str, list[str]]:
     return labels
 
 
+def pictures(state: ViewState, analysis: Analysis, exact: bool) -> None:
+    """What is above the fold: all heads on the left, the chosen one large."""
+    overview, large = st.columns([0.24, 0.76], gap="small")
+    with overview, readable():
+        head_grid(state, head_values(analysis, state.kind, state.measure))
+    with large, readable():
+        head_map(state, analysis, exact=exact)
+
+
+def numbers(state: ViewState, analysis: Analysis, exact: bool) -> None:
+    """The ranking of all heads and one row of the chosen one."""
+    ranking, row = st.columns([0.4, 0.6], gap="medium")
+    with ranking, readable():
+        ranked_heads(state, head_values(analysis, state.kind, state.measure))
+    with row, readable():
+        if exact:
+            head_row(state, analysis, labels_by_side(analysis))
+        else:
+            st.text("The rows of this head were not kept exactly, so their bars cannot be drawn.")
+
+
 state = frame("heads")
 analysis = opened(state)
-values = head_values(analysis, state.kind, state.measure)
 exact = state.head in analysis.exact_heads(state.layer, state.kind)
-labels = labels_by_side(analysis)
 
-st.text(f"Where does each head look? {model_sentence(head_values(analysis, state.kind, 'first_mass'))}")
-overview, large = st.columns([0.24, 0.76], gap="small")
-with overview:
-    head_grid(state, values)
-with large:
-    head_map(state, analysis, exact=exact)
-st.text(head_sentence(values, state.layer, state.head))
-ranking, row = st.columns([0.4, 0.6], gap="medium")
-with ranking:
-    ranked_heads(state, values)
-with row:
-    if exact:
-        head_row(state, analysis, labels)
-    else:
-        st.text("The rows of this head were not kept exactly, so their bars cannot be drawn.")
-head_tables(state, analysis, labels)
-definition(values, state.layer)
+with readable():
+    st.text(f"Where does each head look? {model_sentence(head_values(analysis, state.kind, 'first_mass'))}")
+pictures(state, analysis, exact)
+with readable():
+    st.text(head_sentence(head_values(analysis, state.kind, state.measure), state.layer, state.head))
+numbers(state, analysis, exact)
+with readable():
+    head_tables(state, analysis, labels_by_side(analysis))
+with readable():
+    definition(head_values(analysis, state.kind, state.measure), state.layer)

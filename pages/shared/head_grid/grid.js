@@ -37,7 +37,8 @@ class HeadGrid {
     this.data = data;
     this.values = new Map(data.layers.map((row) => [row.layer, row]));
     const given = JSON.stringify(data.selected);
-    if (given !== this.given) this.selected = data.selected; // an answer to an older click does not move the mark back
+    const news = given !== this.given; // an answer to an older click does not move the mark back
+    if (news) this.selected = data.selected;
     this.given = given;
     const style = getComputedStyle(this.frame);
     this.background = toRgb(style.getPropertyValue("--st-background-color") || "#ffffff");
@@ -46,8 +47,8 @@ class HeadGrid {
     const numbers = data.layers.flatMap((row) => row.values).filter((value) => value !== null);
     this.top = niceCeiling(Math.max(0, ...numbers));
     this.scroll.setAttribute("aria-label", `All heads, layers down and heads across, by ${data.measure}. Arrows choose a head.`);
-    this.drawn = "";
     this.layout();
+    if (news) this.reveal();
     this.say();
   }
 
@@ -172,7 +173,7 @@ class HeadGrid {
       return;
     }
     const ramp = make("span", "hg-ramp");
-    const stops = [0, 0.1, 0.25, 0.5, 0.75, 1].map((share) => `${css(this.ramp.rgb[rampStep(share)])} ${share * 100}%`);
+    const stops = Array.from({ length: 17 }, (_, at) => at / 16).map((share) => `${css(this.ramp.rgb[rampStep(share)])} ${share * 100}%`);
     ramp.style.background = `linear-gradient(to right, ${stops.join(",")})`;
     this.bar.replaceChildren(make("span", "", "0"), ramp, make("span", "", `${shortNumber(this.top)} ${this.data.unit}`));
   }
@@ -211,6 +212,7 @@ class HeadGrid {
   pick(cell) {
     this.selected = cell;
     this.mark();
+    this.reveal();
     this.say();
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.report("pick", cell), PICK_MS);
@@ -223,7 +225,17 @@ class HeadGrid {
     const at = Math.min(Math.max(order.indexOf(from.layer) + layers, 0), order.length - 1);
     const most = this.values.get(order[at]).values.length - 1;
     this.pick({ layer: order[at], head: Math.min(Math.max(from.head + heads, 0), most) });
-    this.strips.get(order[at]).scrollIntoView({ block: "nearest", inline: "nearest" });
+  }
+
+  /** Scrolls the grid, and only the grid, until the selected head is in sight. */
+  reveal() {
+    const strip = this.selected && this.strips?.get(this.selected.layer);
+    if (!strip) return;
+    const [seen, row] = [this.scroll.getBoundingClientRect(), strip.getBoundingClientRect()];
+    const above = seen.top + this.head.offsetHeight - row.top;
+    const below = row.bottom - seen.top - this.scroll.clientHeight;
+    if (above > 0) this.scroll.scrollTop -= above + this.cell;
+    else if (below > 0) this.scroll.scrollTop += below + this.cell;
   }
 
   listen() {

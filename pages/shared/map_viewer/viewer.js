@@ -474,7 +474,7 @@ class MapViewer {
 
   minimapBox() {
     if (this.isWhole()) return null;
-    const side = Math.round(this.plot.width * 0.24);
+    const side = Math.round(this.plot.width * 0.2);
     return { x: this.plot.x + this.plot.width - side - 4, y: this.plot.y + 4, side };
   }
 
@@ -484,7 +484,7 @@ class MapViewer {
     if (!box || !overview) return;
     if (!overview.mini || overview.miniKey !== this.ramp.name + this.ramp.background + this.look.hide) {
       const { low, high } = weightRange([overview], this.whole(), this.hidden());
-      const paint = new Paint(this.ramp, makeScale("log", low, high), this.hidden(), new RowTops(), this.theme);
+      const paint = new Paint(this.ramp, makeScale("root", low, high), this.hidden(), new RowTops(), this.theme);
       const copy = { ...overview, picture: null };
       overview.mini = tilePicture(copy, paint);
       overview.miniKey = this.ramp.name + this.ramp.background + this.look.hide;
@@ -620,7 +620,10 @@ class MapViewer {
     over.addEventListener("pointermove", (event) => this.pointerMove(event));
     over.addEventListener("pointerup", (event) => this.pointerUp(event));
     over.addEventListener("pointercancel", (event) => this.pointerUp(event));
-    over.addEventListener("pointerleave", () => !this.drag && this.setHover(null));
+    over.addEventListener("pointerleave", () => {
+      this.pointer = null;
+      if (!this.drag) this.setHover(null);
+    });
     over.addEventListener("dblclick", (event) => this.zoomAt(event.shiftKey ? 2 : 0.5, ...this.at(event)));
     over.addEventListener("keydown", (event) => this.keyDown(event));
     window.addEventListener("resize", (this.onResize = () => this.layout()));
@@ -655,7 +658,9 @@ class MapViewer {
     if (out && this.isWhole()) return; // nothing left to zoom out: the page may scroll
     event.preventDefault();
     const pixels = event.deltaY * (event.deltaMode === 1 ? 16 : 1);
-    this.zoomAt(Math.exp(Math.max(-1, Math.min(1, pixels * (event.ctrlKey ? 0.01 : 0.002)))), ...this.at(event));
+    const place = this.pointer || this.at(event); // wheel events round the place to whole pixels, pointer events do not
+    this.zoomAt(Math.exp(Math.max(-1, Math.min(1, pixels * (event.ctrlKey ? 0.01 : 0.002)))), ...place);
+    if (this.hover) this.setHover(this.hit(...place));
   }
 
   pointerDown(event) {
@@ -672,7 +677,7 @@ class MapViewer {
 
   pointerMove(event) {
     if (!this.view) return;
-    const [x, y] = this.at(event);
+    const [x, y] = (this.pointer = this.at(event));
     if (this.pointers.has(event.pointerId)) this.pointers.set(event.pointerId, [x, y]);
     const { drag } = this;
     if (!drag) {
