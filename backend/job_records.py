@@ -6,6 +6,7 @@ that is under way elsewhere from one whose process has ended.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -53,6 +54,7 @@ class Records:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._process = secrets.token_hex(8)
+        self._known: dict[Path, tuple[int, tuple[Job, str] | None]] = {}  # records by the time of their last change
         self._alive = FileLock(folder / f"{self._process}.lock")
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -76,24 +78,39 @@ class Records:
         return self._read(self.folder / f"{job_id}.json") if ID.fullmatch(job_id) else None
 
     def read_all(self) -> list[Job]:
-        """All records of the folder, oldest first."""
-        found = [job for path in self.folder.glob("*.json") if (job := self._read(path)) is not None]
-        return sorted(found, key=lambda job: job.created_at)
+        """All records of the folder, oldest first; what did not change is not read again. One thread at a time."""
+        stamps = {}
+        for path in self.folder.glob("*.json"):
+            with contextlib.suppress(FileNotFoundError):  # another process removed an old one meanwhile
+                stamps[path] = path.stat().st_mtime_ns
+        for path in self._known.keys() - stamps.keys():
+            del self._known[path]
+        for path, stamp in stamps.items():
+            if path not in self._known or self._known[path][0] != stamp:
+                self._known[path] = (stamp, self._parsed(path))
+        jobs = [self._as_it_stands(*parsed) for _, parsed in self._known.values() if parsed is not None]
+        return sorted(jobs, key=lambda job: job.created_at)
 
     def close(self) -> None:
         self._alive.release()
         (self.folder / f"{self._process}.lock").unlink(missing_ok=True)
 
     def _read(self, path: Path) -> Job | None:
+        parsed = self._parsed(path)
+        return None if parsed is None else self._as_it_stands(*parsed)
+
+    def _parsed(self, path: Path) -> tuple[Job, str] | None:
+        """A record and the process it belongs to."""
         try:
             content = json.loads(path.read_text("utf-8"))
-            process = content.pop("process")
-            job = Job(**{f.name: content[f.name] for f in fields(Job)})
+            return Job(**{f.name: content[f.name] for f in fields(Job)}), str(content["process"])
         except FileNotFoundError:
             return None
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError):
             log.warning("the job record %s cannot be read and is left out", path)
             return None
+
+    def _as_it_stands(self, job: Job, process: str) -> Job:
         if job.state in UNDER_WAY and not self._lives(process):
             return replace(job, state="interrupted", error=INTERRUPTED, seconds_left=None)
         return job

@@ -91,8 +91,8 @@ class Jobs:
         """All jobs, newest first, also those of earlier processes; only those of `owner` where one is given."""
         with self._lock:
             known = {key: self._snapshot(entry) for key, entry in self._entries.items()}
-        for job in self._records.read_all():
-            known.setdefault(job.id, job)
+            for job in self._records.read_all():
+                known.setdefault(job.id, job)
         mine = [job for job in reversed(known.values()) if owner is None or job.owner == owner]
         return sorted(mine, key=lambda job: job.created_at, reverse=True)
 
