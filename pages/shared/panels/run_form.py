@@ -16,6 +16,7 @@ from backend.models import load
 from backend.options import Options
 from backend.pipeline import analyse, estimate
 from backend.prompts import Prompt, encode
+from backend.settings import MAX_TOKENS
 from pages.shared.opened import owner, shelf
 from pages.shared.panels.model_choice import ModelChoice, model_choice
 from pages.shared.panels.prompt_form import prompt_form
@@ -49,10 +50,13 @@ def run_form() -> None:
 def start(choice: ModelChoice, prompt: Prompt) -> None:
     """Queues the run for this browser."""
     name, library, visitor = choice.name, shelf().own, owner()
+    options = Options(max_tokens=MAX_TOKENS.integer())
 
     def work(progress, cancel) -> str:
         progress("loading the model", 0, 0, None)
-        return analyse(load(name), prompt, library=library, owner=visitor, progress=progress, cancel=cancel).id
+        return analyse(
+            load(name), prompt, options=options, library=library, owner=visitor, progress=progress, cancel=cancel
+        ).id
 
     job = process_jobs().submit(f"{title_of(prompt)} · {choice.title}", work, owner=visitor)
     st.session_state.setdefault(STARTED, []).append(job.id)
