@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -32,6 +33,12 @@ from backend.store import Library
 from kernels.measures import MeasureRequest
 
 MODEL = "smollm2-135m-instruct"
+LABELS = {
+    "plain": "plain forward (sdpa)",
+    "captured": "capture, MeasureRequest()",
+    "eager": "eager, output_attentions",
+    "stored": "analyse: captured and stored",
+}
 TEXT = (
     "The river rose in the night and by morning the lower field was a lake. Anna counted the sheep on the ridge, "
     "found one missing, and set out with the dog along the old wall, where the water had not yet come. "
@@ -85,40 +92,45 @@ def eager_copy(model):
 # -- time -------------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Took:
+    """What one way took: by the clock, and of the processor's time (which a busy machine disturbs less)."""
+
+    seconds: float
+    processor: float
+
+
 def timed(way, model, ids):
-    start = time.perf_counter()
+    start, used = time.perf_counter(), time.process_time()
     result = way(model, ids)
-    return time.perf_counter() - start, result
+    return Took(time.perf_counter() - start, time.process_time() - used), result
 
 
 def compare_times(model, n_tokens: int, repeats: int) -> None:
     ids, twin = prompt_ids(model, n_tokens), eager_copy(model)
     for way, of in ((plain, model), (captured, model), (eager, twin)):
         way(of, ids)  # the first pass of each is warm-up
-    seconds = {name: [] for name in ("plain", "captured", "eager", "stored")}
+    took: dict[str, list[Took]] = {name: [] for name in LABELS}
     apart = {"captured": 0.0, "eager": 0.0}
     for _ in range(repeats):
-        took, logits = timed(plain, model, ids)
-        seconds["plain"].append(took)
+        time_plain, logits = timed(plain, model, ids)
+        took["plain"].append(time_plain)
         for name, way, of in (("captured", captured, model), ("eager", eager, twin)):
-            took, others = timed(way, of, ids)
-            seconds[name].append(took)
+            time_other, others = timed(way, of, ids)
+            took[name].append(time_other)
             apart[name] = max(apart[name], float((others - logits).abs().max()))
             del others
         del logits
-        seconds["stored"].append(timed(stored, model, ids)[0])
-    label = {
-        "plain": "plain forward (sdpa)",
-        "captured": "capture, MeasureRequest()",
-        "eager": "eager, output_attentions",
-        "stored": "analyse: captured and stored",
-    }
+        took["stored"].append(timed(stored, model, ids)[0])
     print(f"\n{n_tokens:,} tokens, {repeats} repetitions, {torch.get_num_threads()} threads")
-    print(f"{'':32}{'seconds':>10}{'ratio':>10}{'logits apart':>16}")
-    for name, times in seconds.items():
-        ratio = statistics.median(t / p for t, p in zip(times, seconds["plain"], strict=True))
+    print(f"{'':32}{'seconds':>10}{'ratio':>10}{'of CPU time':>13}{'logits apart':>16}")
+    for name, times in took.items():
+        pairs = list(zip(times, took["plain"], strict=True))
+        clock = statistics.median(a.seconds / b.seconds for a, b in pairs)
+        processor = statistics.median(a.processor / b.processor for a, b in pairs)
         difference = f"{apart[name]:.1e}" if name in apart else ""
-        print(f"{label[name]:32}{statistics.median(times):10.2f}{ratio:9.2f}x{difference:>16}")
+        median = statistics.median(a.seconds for a in times)
+        print(f"{LABELS[name]:32}{median:10.2f}{clock:9.2f}x{processor:12.2f}x{difference:>16}")
 
 
 # -- memory -----------------------------------------------------------------------------------------------------------
@@ -148,10 +160,10 @@ def peak(way_name: str, n_tokens: int) -> float:
 
 
 def compare_memory(n_tokens: int) -> None:
-    peaks = {name: peak(name, n_tokens) for name in ("plain", "captured", "eager", "stored")}
+    peaks = {name: peak(name, n_tokens) for name in LABELS}
     print(f"\npeak memory above the plain forward at {n_tokens:,} tokens ({peaks['plain']:,.0f} MB in all)")
     for name in ("captured", "eager", "stored"):
-        print(f"{name:32}{peaks[name] - peaks['plain']:10,.0f} MB")
+        print(f"{LABELS[name]:32}{peaks[name] - peaks['plain']:10,.0f} MB")
 
 
 # -- profile ----------------------------------------------------------------------------------------------------------
@@ -179,7 +191,7 @@ def main() -> None:
     arguments.add_argument("--tokens", type=int, nargs="+", default=[1024, 2048])
     arguments.add_argument("--repeats", type=int, default=5)
     arguments.add_argument("--profile", action="store_true", help="print where the time of analyse() goes")
-    arguments.add_argument("--peak-of", choices=["plain", "captured", "eager", "stored"], help=argparse.SUPPRESS)
+    arguments.add_argument("--peak-of", choices=list(LABELS), help=argparse.SUPPRESS)
     chosen = arguments.parse_args()
     if chosen.peak_of:
         peak_of_this_process(chosen.peak_of, chosen.tokens[0])
