@@ -20,6 +20,7 @@ from backend.shelf import Opened
 from backend.store import Analysis
 from pages.shared.address import read, write
 from pages.shared.header import header
+from pages.shared.look import apply_look
 from pages.shared.opened import open_for, outline, owner, shelf
 from pages.shared.panels.badge import badge
 from pages.shared.panels.library_row import DELETED
@@ -28,7 +29,6 @@ from pages.shared.panels.selectors import selectors as draw_selectors
 from pages.shared.view_state import Outline, ViewState, fit, to_query, without_defaults
 
 PAGES = Path(__file__).resolve().parent.parent
-LOOK = Path(__file__).parent / "look"
 ORDER = ("heads", "sinks", "basins", "sparsity", "lessons", "sql", "glossary")  # the others follow by name
 CAPITALS = {"sql": "SQL"}
 ANALYSIS = "headwater_analysis"  # the opened analysis of this run
@@ -86,12 +86,10 @@ def _configure(page: str) -> None:
     title = "Headwater" if page == "home" else f"{dict(menu()).get(page, page)} · Headwater"
     about = "Headwater shows where attention flows in a transformer, exactly, at any prompt length."
     st.set_page_config(page_title=title, layout="wide", menu_items={"About": about})
-    st.html(LOOK / "frame.css")
 
 
 def _head(page: str, state: ViewState, found: Opened | None, query: dict[str, str]) -> None:
-    if state.theme == "projector":
-        st.html(LOOK / "projector.css")
+    apply_look(state.theme)
     kept = {name: value for name, value in query.items() if name not in dict(state.extra)}
     with st.container(key="headwater_frame", horizontal=True, wrap=False, vertical_alignment="center", gap="small"):
         with st.container(

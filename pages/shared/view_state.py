@@ -19,7 +19,7 @@ WORD = re.compile(r"[a-z][a-z0-9_]{0,39}")
 WHOLE = re.compile(r"-?[0-9]{1,9}")
 SPAN = re.compile(r"([0-9]{1,9}):([0-9]{1,9})")
 PALETTES = ("cividis", "viridis", "greys")
-THEMES = ("auto", "projector")
+THEMES = ("auto", "light", "dark", "projector")
 LONGEST_EXTRA = 200  # characters of a parameter that a page adds
 
 Span = tuple[int, int]

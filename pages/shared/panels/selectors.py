@@ -28,7 +28,9 @@ def selectors(state: ViewState, has: Outline, entries: list[Entry], wanted: tupl
             _choice("Measure", "measure", names, state.measure, lambda name: name.replace("_", " "))
         with st.expander("Look"):
             _choice("Palette", "palette", list(PALETTES), state.palette)
-            _choice("For", "theme", list(THEMES), state.theme, {"auto": "a screen", "projector": "a projector"}.get)
+            _choice(
+                "Theme", "theme", list(THEMES), state.theme, lambda name: "as the browser" if name == "auto" else name
+            )
 
 
 def _analysis(state: ViewState, entries: list[Entry]) -> None:
