@@ -1,32 +1,50 @@
-"""The badge of the self-check: how the numbers of this analysis were proven, with the figures behind a click."""
+"""The badge of the self-check: whether the maps were proven to be the model's own, with the figures behind a click."""
 
 from __future__ import annotations
 
 import streamlit as st
 
+IN_THE_LIST = "in the list"  # the status that backend/models/check.py gives to families with tests of their own
 MEANING = {
-    "checked": "The maps were compared with the model's own attention in this run.",
-    "dense capture": "This family computes its own softmax; its probabilities were captured whole.",
-    "not in the list": "No self-check of this model's attention is stored with this analysis.",
+    "checked": "Before the run, a probe of a few tokens showed that these maps are the model's own.",
+    "not in the list": "The probe passed, but this family of models has no tests of its own in Headwater.",
+    "dense capture": "This family computes its own softmax; the probabilities it made were captured whole.",
+    "unchecked": "No self-check is stored with this analysis.",
+}
+CHECKS = {
+    "maps_equal_eager": "largest difference from the model's own maps, as a weight",
+    "rows_add_up": "largest difference of a row's sum from what it must be",
+    "logits_unchanged": "change of the model's output by capturing, relative to the largest",
+    "map_is_used": "change of the output when every token sees only itself, relative to the largest",
 }
 
 
 def badge(info: dict) -> None:
-    """Draws the badge; `info["checks"]` holds the figures of the self-check, by name."""
+    """Draws the badge of an analysis."""
     checks = info.get("checks") or {}
-    state = state_of(checks)
+    state = state_of(checks, str(info.get("implementation", "")))
     with st.popover(state, type="tertiary"):
         st.text(MEANING[state])
-        for name, value in checks.items():
-            st.text(f"{str(name).replace('_', ' ')}: {_figure(value)}")
+        for sentence in figures(checks):
+            st.text(sentence)
 
 
-def state_of(checks: dict) -> str:
-    """Which of the three badges the figures earn."""
-    if checks.get("capture") == "dense":
+def state_of(checks: dict, implementation: str) -> str:
+    """Which badge the stored checks earn."""
+    if implementation == "dense":
         return "dense capture"
-    return "checked" if checks else "not in the list"
+    if not any(isinstance(value, dict) for value in checks.values()):
+        return "unchecked"
+    return "checked" if checks.get("status") == IN_THE_LIST else "not in the list"
 
 
-def _figure(value: object) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+def figures(checks: dict) -> list[str]:
+    """A line per check: what was measured, the value, and what was allowed."""
+    lines = [f"Family: {checks['family']}"] if checks.get("family") else []
+    for name, value in checks.items():
+        if isinstance(value, dict) and isinstance(value.get("error"), int | float):
+            what = CHECKS.get(name, name.replace("_", " "))
+            tolerance = value.get("tolerance")
+            allowed = f" (allowed {tolerance:.1e})" if isinstance(tolerance, int | float) else ""
+            lines.append(f"{what[0].upper()}{what[1:]}: {value['error']:.1e}{allowed}")
+    return lines
