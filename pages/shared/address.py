@@ -38,7 +38,9 @@ def read(page: str) -> tuple[ViewState, list[str]]:
     changes = st.session_state.pop(CHANGES, {})
     own = {name: value for name, value in changes.items() if name in ViewState.__dataclass_fields__}
     more = {name: value for name, value in changes.items() if name not in own}
-    return replace(state, **own).with_more(**more), notices
+    state = replace(state, **own).with_more(**more)
+    st.session_state[STATE] = state  # at once: a run that the next choice cuts short must not lose this one
+    return state, notices
 
 
 def write(page: str, state: ViewState, query: dict[str, str]) -> None:
