@@ -59,13 +59,15 @@ def frame(page: str, *, selectors: tuple[str, ...] = ALL) -> ViewState:
     return state
 
 
-def home_frame() -> ViewState:
-    """The frame of the first page, which shows no analysis; the menu still leads to the one in the address."""
-    _configure("home")
-    state, notices = read("home")
-    _head("home", state, None, to_query(state))
+def plain_frame(page: str) -> ViewState:
+    """The frame of a page that shows no analysis; the menu still leads to the one in the address."""
+    _configure(page)
+    if page != "home":
+        st.session_state.pop(DELETED, None)
+    state, notices = read(page)
+    _head(page, state, None, to_query(state))
     _say(notices)
-    write("home", state, to_query(state))
+    write(page, state, to_query(state))
     return state
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.shared.frame import home_frame
+from pages.shared.frame import plain_frame
 from pages.shared.panels.library_list import library_list
 from pages.shared.panels.run_cards import run_cards
 from pages.shared.panels.run_form import run_form
@@ -12,7 +12,7 @@ from pages.shared.panels.run_form import run_form
 
 def home() -> None:
     """Draws the page."""
-    home_frame()
+    plain_frame("home")
     left, right = st.columns(2, gap="large")
     with left:
         run_form()

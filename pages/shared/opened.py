@@ -31,7 +31,7 @@ def owner() -> str | None:
 
 
 def open_for(state: ViewState) -> tuple[Opened | None, list[str]]:
-    """The analysis of an address, else a bundled one, else None; and what the person should know about the choice."""
+    """The analysis of an address, else a bundled or the newest one, None where there is none; and what to say."""
     notices: list[str] = []
     if state.analysis is not None:
         try:
@@ -41,11 +41,13 @@ def open_for(state: ViewState) -> tuple[Opened | None, list[str]]:
             notices.append("The link leads to a study, which has no maps of its own.")
         except (NotFound, Damaged, NewerFile) as error:
             notices.append(str(error))
-    bundled = [entry for entry in shelf().entries(None) if entry.id in shelf().bundled_ids]
-    if not bundled:
+    entries = [entry for entry in shelf().entries(owner()) if entry.type == "analysis"]
+    bundled = [entry for entry in entries if entry.id in shelf().bundled_ids]
+    if not entries:
         return None, notices
-    notices.append("A bundled analysis is shown; choose another in the list on the left.")
-    return shelf().open(bundled[0].id), notices
+    which = "A bundled" if bundled else "The newest"
+    notices.append(f"{which} analysis is shown; choose another in the list on the left.")
+    return shelf().open((bundled or entries)[0].id, owner()), notices
 
 
 def outline(analysis: Analysis) -> Outline:
