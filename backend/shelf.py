@@ -71,3 +71,8 @@ class Shelf:
 def may_see(entry: Entry, owner: str | None) -> bool:
     """Whether this person may see an entry."""
     return entry.visibility != "private" or (owner is not None and entry.owner == owner)
+
+
+def may_change(entry: Entry, owner: str | None) -> bool:
+    """Whether this person may rename, tag, hide or delete an entry: who ran it may; what nobody owns, everybody."""
+    return entry.owner is None or entry.owner == owner

@@ -15,7 +15,7 @@ from pages.shared.panels.library_list import amount, arrange
 from pages.shared.panels.prompt_form import paragraphs, shots, turns
 from pages.shared.panels.run_cards import sentence
 from pages.shared.panels.run_form import title_of
-from tests.stored import HOSTILE
+from tests.stored import HOSTILE, store
 
 
 def button(app, label):
@@ -74,7 +74,7 @@ def test_a_run_is_seen_while_it_goes_and_can_be_stopped(open_page, library, monk
     """The model is not what is tested: the work only waits to be stopped."""
     begun = threading.Event()
 
-    def wait(model, prompt, *, library, owner, progress, cancel):
+    def wait(model, prompt, *, progress, cancel, **_):
         progress("layer", 12, 30, 4.2)
         begun.set()
         assert cancel.wait(30)
@@ -124,6 +124,19 @@ def test_pins_and_tags_are_kept(open_page, library, texts):
     kept = Library(library.folder).entry(library.hybrid)
     assert (kept.pinned, kept.tags) == (True, ("sinks", "long"))
     assert any("pinned" in text and "sinks · long" in text for text in texts(app).plain)
+
+
+def test_only_who_ran_it_may_hide_or_delete_it(open_page, library, texts, monkeypatch):
+    mine = store(library.folder, title="mine", owner="b" * 32)
+    app = open_page()
+    assert "mine" in texts(app).plain
+    assert not any(b.key in (f"headwater_delete_{mine}", f"headwater_visibility_{mine}") for b in app.button)
+    for module in ("library_row", "library_list"):
+        monkeypatch.setattr(f"pages.shared.panels.{module}.owner", lambda: "b" * 32)
+    app = open_page()
+    next(b for b in app.button if b.key == f"headwater_visibility_{mine}").click().run()
+    assert Library(library.folder).entry(mine).visibility == "private"
+    assert any(text.startswith("private · ") for text in texts(app).plain)
 
 
 def test_search_and_sort():

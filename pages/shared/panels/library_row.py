@@ -7,15 +7,16 @@ from html import escape
 import streamlit as st
 
 from backend.errors import HeadwaterError
+from backend.shelf import may_change
 from backend.store import Entry
-from pages.shared.opened import shelf
+from pages.shared.opened import owner, shelf
 
 DELETED = "headwater_deleted"  # what was deleted since the page was opened and can come back: id -> title
 TROUBLE = "headwater_list_trouble"  # why a change was refused, said once
 
 
 def library_row(entry: Entry, *, bundled: bool) -> None:
-    """Draws the row. Bundled analyses cannot be changed."""
+    """Draws the row. Bundled analyses, and those of other people, cannot be changed."""
     with st.container(key=f"headwater_row_{entry.id}", horizontal=True, vertical_alignment="center", gap="small"):
         # The id is checked wherever it comes in and is escaped all the same.
         theme = "dark" if st.context.theme.type == "dark" else "light"
@@ -26,7 +27,7 @@ def library_row(entry: Entry, *, bundled: bool) -> None:
             with st.container(key=f"headwater_facts_{entry.id}"):
                 st.text(facts(entry, bundled=bundled), wrap=False)
         st.page_link("pages/heads.py", label="Open", query_params={"analysis": entry.id})
-        if not bundled:
+        if not bundled and may_change(entry, owner()):
             _more(entry)
 
 
@@ -34,6 +35,8 @@ def facts(entry: Entry, *, bundled: bool) -> str:
     """Model, tokens, day and tags on one line."""
     origin = "bundled" if bundled else str(entry.created_at)[:10]
     parts = [entry.model or "unknown model", f"{entry.n_tokens or 0:,} tokens", origin, *entry.tags]
+    if entry.visibility == "private":
+        parts.insert(0, "private")
     return " · ".join(["pinned", *parts] if entry.pinned else parts)
 
 
@@ -43,6 +46,11 @@ def _more(entry: Entry) -> None:
         st.button(
             pin, key=f"headwater_pin_{entry.id}", on_click=change, args=(entry.id,), kwargs={"pinned": not entry.pinned}
         )
+        if entry.owner is not None:
+            private = entry.visibility == "private"
+            label, other = ("Share by link", "link") if private else ("Make private", "private")
+            key = f"headwater_visibility_{entry.id}"
+            st.button(label, key=key, on_click=change, args=(entry.id,), kwargs={"visibility": other})
         tags = f"headwater_tags_{entry.id}"
         st.session_state.setdefault(tags, ", ".join(entry.tags))
         st.text_input("Tags, with commas between", key=tags, on_change=_tag, args=(entry.id, tags))
