@@ -8,6 +8,8 @@ const CELL = { least: 16, most: 60 };
 const GAP = 2;
 const PICTURES_AT_ONCE = 2;
 const PICK_MS = 120;
+const SMALL_MAPS =
+  "Small maps: colour is the square root of the weight over the largest of its own head. Grey: not visible.";
 
 class HeadGrid {
   constructor(root) {
@@ -46,7 +48,8 @@ class HeadGrid {
     this.ramp = makeRamp(data.palette, this.background);
     const numbers = data.layers.flatMap((row) => row.values).filter((value) => value !== null);
     this.top = niceCeiling(Math.max(0, ...numbers));
-    this.scroll.setAttribute("aria-label", `All heads, layers down and heads across, by ${data.measure}. Arrows choose a head.`);
+    const label = `All heads, layers down and heads across, by ${data.measure}. Arrows choose a head.`;
+    this.scroll.setAttribute("aria-label", label);
     this.layout();
     if (news) this.reveal();
     this.say();
@@ -59,12 +62,14 @@ class HeadGrid {
     if (room <= 0) return;
     const widest = Math.max(...this.data.layers.map((row) => row.values.length));
     this.cell = Math.round(Math.max(CELL.least, Math.min(CELL.most, room / widest - GAP)));
-    const wanted = [this.cell, this.data.mode, this.data.palette, this.data.measure, this.data.url, this.background, JSON.stringify(this.data.layers)].join("|");
+    const { mode, palette, measure, url, layers } = this.data;
+    const wanted = JSON.stringify([this.cell, mode, palette, measure, url, this.background, layers]);
     if (wanted !== this.drawn) {
       this.drawn = wanted;
       this.draw(widest);
     }
-    this.scroll.style.maxHeight = `${Math.max(160, window.innerHeight - this.data.reserve)}px`;
+    const tallest = window.innerWidth < 640 ? 0.35 * window.innerHeight : window.innerHeight - this.data.reserve;
+    this.scroll.style.maxHeight = `${Math.max(160, tallest)}px`;
     this.mark();
   }
 
@@ -81,7 +86,8 @@ class HeadGrid {
     this.waiting = new Set();
     this.loading = new Set();
     this.sight?.disconnect();
-    this.sight = new IntersectionObserver((entries) => entries.forEach((one) => this.pictureSeen(one.target, one.isIntersecting)), { rootMargin: "120px" });
+    const seen = (entries) => entries.forEach((one) => this.pictureSeen(one.target, one.isIntersecting));
+    this.sight = new IntersectionObserver(seen, { rootMargin: "120px" });
     this.body.replaceChildren(...this.data.layers.map((row) => this.row(row)));
     this.drawBar();
   }
@@ -110,7 +116,9 @@ class HeadGrid {
     const scale = (this.cell + GAP) / (size + PICTURE_GAP);
     picture.style.width = `${(heads * (size + PICTURE_GAP) - PICTURE_GAP) * scale}px`;
     picture.style.height = `${size * scale}px`;
-    picture.dataset.address = `${address(this.data.url)}/${row.layer}.png?size=${size}&palette=${this.ramp.name}&theme=${this.ramp.dark ? "dark" : "light"}`;
+    const theme = this.ramp.dark ? "dark" : "light";
+    const look = `size=${size}&palette=${this.ramp.name}&theme=${theme}`;
+    picture.dataset.address = `${address(this.data.url)}/${row.layer}.png?${look}`;
     picture.addEventListener("load", () => this.pictureDone(picture));
     picture.addEventListener("error", () => {
       strip.classList.add("hg-missing");
@@ -153,11 +161,12 @@ class HeadGrid {
     canvas.height = this.cell * ratio;
     const context = canvas.getContext("2d");
     context.scale(ratio, ratio);
-    const hatch = hatchPattern(context, { hidden: css(mix(this.background, this.text, 0.1)), hatch: css(mix(this.background, this.text, 0.3)) });
+    const tint = (share) => css(mix(this.background, this.text, share));
+    const hatch = hatchPattern(context, { hidden: tint(0.1), hatch: tint(0.3) });
     row.values.forEach((value, head) => {
       context.fillStyle = value === null ? hatch : css(this.ramp.rgb[rampStep(value / this.top)]);
       context.fillRect(head * step, 0, this.cell, this.cell);
-      context.strokeStyle = css(mix(this.background, this.text, 0.14));
+      context.strokeStyle = tint(0.14);
       context.strokeRect(head * step + 0.5, 0.5, this.cell - 1, this.cell - 1);
     });
     const strip = make("div", "");
@@ -169,11 +178,12 @@ class HeadGrid {
 
   drawBar() {
     if (this.data.mode === "maps") {
-      this.bar.replaceChildren(make("span", "", "Small maps: colour is the square root of the weight over the largest of its own head. Grey: not visible."));
+      this.bar.replaceChildren(make("span", "", SMALL_MAPS));
       return;
     }
     const ramp = make("span", "hg-ramp");
-    const stops = Array.from({ length: 17 }, (_, at) => at / 16).map((share) => `${css(this.ramp.rgb[rampStep(share)])} ${share * 100}%`);
+    const shares = Array.from({ length: 17 }, (_, at) => at / 16);
+    const stops = shares.map((share) => `${css(this.ramp.rgb[rampStep(share)])} ${share * 100}%`);
     ramp.style.background = `linear-gradient(to right, ${stops.join(",")})`;
     this.bar.replaceChildren(make("span", "", "0"), ramp, make("span", "", `${shortNumber(this.top)} ${this.data.unit}`));
   }
@@ -187,7 +197,8 @@ class HeadGrid {
         continue;
       }
       if (box.parentNode !== strip) strip.append(box);
-      Object.assign(box.style, { left: `${cell.head * (this.cell + GAP) - 2}px`, width: `${this.cell}px`, height: `${this.cell}px` });
+      const side = `${this.cell}px`;
+      Object.assign(box.style, { left: `${cell.head * (this.cell + GAP) - 2}px`, width: side, height: side });
     }
   }
 

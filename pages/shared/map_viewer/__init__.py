@@ -17,7 +17,7 @@ from backend.types import Segment
 from pages.shared.view_state import Span
 
 HERE = Path(__file__).parent
-SCRIPTS = ("dom.js", "colour.js", "tiles.js", "axes.js", "text.js", "paint.js", "viewer.js")
+SCRIPTS = ("dom.js", "colour.js", "tiles.js", "axes.js", "text.js", "paint.js", "canvas.js", "viewer.js")
 SINK_COLOUR = "#d0611c"  # sinks have one colour on every page
 
 SCALES = ("root", "linear", "log", "row")

@@ -139,8 +139,9 @@ const barShare = (scale, place) => (scale.mode !== "log" ? place : place < 0.02 
 
 function barTicks(scale) {
   if (scale.mode === "row") return [[0, "0"], [0.5, "50 %"], [1, "100 % (in view)"]];
-  if (scale.mode === "root") return [0, 0.25, 0.5, 0.75, 1].map((share) => [share, shortNumber(share * share * scale.high)]);
-  if (scale.mode === "linear") return [0, 0.25, 0.5, 0.75, 1].map((share) => [share, shortNumber(share * scale.high)]);
+  const places = [0, 0.25, 0.5, 0.75, 1];
+  if (scale.mode === "root") return places.map((place) => [place, shortNumber(place * place * scale.high)]);
+  if (scale.mode === "linear") return places.map((place) => [place, shortNumber(place * scale.high)]);
   const middle = Math.sqrt(scale.low * scale.high);
   return [[0, `0 | ≤ ${shortNumber(scale.low)}`], [0.5, shortNumber(middle)], [1, shortNumber(scale.high)]];
 }

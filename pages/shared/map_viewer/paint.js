@@ -156,7 +156,8 @@ function drawNumbers(context, place, view, tiles, paint) {
 
 function rowTop(paint, cell) {
   const tops = paint.rowTops.of(cell.tile);
-  return tops ? tops[blockOf(cell.rows[0] - cell.tile.rows[0], cell.tile.rows[1] - cell.tile.rows[0], cell.tile.height)] : 1;
+  const [first, last] = cell.tile.rows;
+  return tops ? tops[blockOf(cell.rows[0] - first, last - first, cell.tile.height)] : 1;
 }
 
 /** The finest of `tiles` (finest first) that knows the cell. */

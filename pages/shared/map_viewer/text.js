@@ -83,7 +83,7 @@ class TextPanel {
     const outside = focus < this.first || focus >= this.first + this.spans.length;
     if (tokens === this.tokens && !outside) return;
     this.tokens = tokens;
-    this.first = tokens.length <= MOST_TOKENS ? 0 : Math.max(0, Math.min(focus - MOST_TOKENS / 2, tokens.length - MOST_TOKENS));
+    this.first = Math.max(0, Math.min(focus - MOST_TOKENS / 2, tokens.length - MOST_TOKENS));
     const last = Math.min(this.first + MOST_TOKENS, tokens.length);
     const parts = [];
     this.spans = [];
@@ -126,7 +126,8 @@ class TextPanel {
     if (!span) return;
     const top = span.offsetTop - this.element.offsetTop;
     const seen = this.element.scrollTop;
-    if (top < seen || top > seen + this.element.clientHeight - 24) this.element.scrollTop = top - this.element.clientHeight / 2;
+    const height = this.element.clientHeight;
+    if (top < seen || top > seen + height - 24) this.element.scrollTop = top - height / 2;
   }
 }
 
@@ -160,7 +161,11 @@ function rowSentence(profile, row, tokens) {
   if (top === undefined) return "The weights of this row are not numbers.";
   const share = profile.values[top];
   const first = profile.visible.indexOf(1);
-  const where = top === first && first === 0 ? "the first token" : top === row ? "the token itself" : top === row - 1 ? "the previous token" : `token ${tokens.key.name(top)}`;
+  const itself = tokens.query === tokens.key; // positions of queries and keys are those of one text
+  let where = `token ${tokens.key.name(top)}`;
+  if (top === first && first === 0) where = "the first token";
+  else if (itself && top === row) where = "the token itself";
+  else if (itself && top === row - 1) where = "the previous token";
   const name = top === 0 && share > 0.3 ? ": a sink" : "";
   return share < 2 / seen
     ? `This row is spread: no key gets more than ${percent(share)}; uniform would be ${percent(1 / seen)}.`

@@ -7,7 +7,8 @@ const TILE = 256;
 const OVERVIEW = 128; // side of the pooled map that stands for the whole from afar
 const MOST_TILE_CELLS = 8192; // a tile that covers more per side is not asked for; the overview stands in for it
 const MOST_REQUESTS = 4;
-const CACHE_BYTES = 96 * 2 ** 20;
+const TILE_BYTES = 96 * 2 ** 20; // kept tiles, with their pictures
+const PROFILE_BYTES = 16 * 2 ** 20; // kept single rows and columns
 const RETRY_MS = 5000;
 
 /** IEEE half precision to numbers. */
@@ -48,7 +49,8 @@ function decodeTile(buffer) {
 
 /** Fetches pieces of maps: newest wish first, at most MOST_REQUESTS at once, what nobody wants any more is aborted. */
 class TileStore {
-  constructor(onArrival, onTrouble) {
+  constructor(capacity, onArrival, onTrouble) {
+    this.capacity = capacity;
     this.onArrival = onArrival;
     this.onTrouble = onTrouble;
     this.kept = new Map(); // path -> tile, least recently used first
@@ -70,7 +72,11 @@ class TileStore {
   /** Makes `paths` the only wishes, most urgent first. */
   want(paths) {
     const wanted = new Set(paths);
-    for (const [path, controller] of this.running) if (!wanted.has(path)) controller.abort();
+    for (const [path, controller] of this.running) {
+      if (wanted.has(path)) continue;
+      controller.abort();
+      this.running.delete(path); // at once, so that it can be asked for again before the abort is through
+    }
     this.waiting = paths.filter((path) => !this.kept.has(path) && !this.running.has(path) && !this.justFailed(path));
     this.waiting.reverse();
     this.pump();
@@ -102,18 +108,21 @@ class TileStore {
         this.onTrouble(error.message);
       }
     } finally {
-      this.running.delete(path);
+      if (this.running.get(path) === controller) this.running.delete(path);
       this.pump();
       this.onArrival(path);
     }
   }
 
   keep(path, tile) {
-    tile.size = tile.values.byteLength + tile.visible.byteLength;
+    const before = this.kept.get(path);
+    if (before) this.bytes -= before.size;
+    tile.size = tile.values.byteLength + tile.visible.byteLength + 4 * tile.values.length; // its picture too
+    this.kept.delete(path);
     this.kept.set(path, tile);
     this.bytes += tile.size;
     for (const [old, dropped] of this.kept) {
-      if (this.bytes <= CACHE_BYTES || old === path) break;
+      if (this.bytes <= this.capacity || old === path) break;
       this.kept.delete(old);
       this.bytes -= dropped.size;
     }

@@ -35,5 +35,5 @@ def head_tables(state: ViewState, analysis: Analysis, labels: dict[str, list[str
             tokens = [labels[side][position] for position in table.column(index).to_pylist()]
             table = table.add_column(1, "token", [tokens])
         st.dataframe(table, hide_index=True, height=320)
-        address = f"data/{state.analysis}/{name}"
-        st.caption(f"All of it as files: {address}.parquet, {address}.csv, {address}.json")
+        forms = " · ".join(f"[{form}](data/{state.analysis}/{name}.{form})" for form in ("parquet", "csv", "json"))
+        st.caption(f"The whole table {name} as a file: {forms}")  # ids are letters, digits, '-' and '_'
