@@ -37,8 +37,26 @@ def warn_of_hidden_rooms() -> None:
         logging.getLogger("headwater").warning(sentence)
 
 
+def import_ahead() -> None:
+    """Imports what running a model needs, beside the server's start, so that the first visitor does not wait for it."""
+    from importlib import import_module
+    from threading import Thread
+
+    Thread(target=import_module, args=("backend.pipeline",), name="headwater-imports", daemon=True).start()
+
+
+def greet() -> None:
+    """Says where the app is, in the terminal it was started from."""
+    address = st.get_option("server.address") or "localhost"
+    shown = "localhost" if address in ("0.0.0.0", "::", "127.0.0.1") else address
+    base = (st.get_option("server.baseUrlPath") or "").strip("/")
+    print(f"Headwater is at http://{shown}:{st.get_option('server.port')}/{base}", flush=True)
+
+
 if get_script_run_ctx(suppress_warning=True) is None:
+    greet()
     warn_of_hidden_rooms()
+    import_ahead()
     app = st.App(__file__, routes=data_routes(), middleware=middleware())
 else:
     from pages.shared.home import home
