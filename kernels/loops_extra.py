@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from kernels.jit import BLOCKS, EDGES, LINE, LOWEST, PER_ROW, SCORES, SUMS, WHERE, f32, jit
+from kernels.jit import BLOCKS, EDGES, LINE, LOWEST, PER_ROW, SCORES, SUMS, f32, jit
 from kernels.measures import COVERAGE_SLACK
 
 MASS = types.UniTuple(types.float32, 2)
+PATTERN, MASSES = types.Array(types.int32, 1, "C"), types.Array(types.float64, 1, "C")
+CLASSES = 4096  # of 1/128 octave: 32 octaves; the last holds everything smaller
 
 
 @jit(MASS(LINE, EDGES, types.int64), SUMS)
@@ -126,24 +128,69 @@ def moments(scores, low, high, real, base, first_row, start, rows, distances):
             rows[0, h, first_row + r], rows[1, h, first_row + r] = mean + level, square / number
 
 
-@jit(types.void(SCORES, WHERE, types.Array(types.float64, 1, "C"), types.Array(types.int64, 3, "A")), SUMS)
-def coverage(ordered, seen, shares, needed):
+@jit(types.void(LINE, PATTERN, MASSES, MASSES, EDGES, LINE, types.Array(types.int64, 1, "A")), SUMS)
+def cover(line, patterns, shares, masses, counts, held, needed):
+    """Fewest cells of one row that hold each share of its mass, without sorting the row.
+
+    The bits of a positive float32 rise with its value, so their upper half puts the cells into classes 0.5 % wide, from
+    the largest down. Whole classes are taken until one crosses the share; only its cells are sorted.
+    """
+    last = masses.shape[0] - 1
+    top = np.int32(0)
+    for c in range(line.shape[0]):
+        top = max(top, patterns[c])
+    masses[:], counts[:] = 0.0, 0
+    for c in range(line.shape[0]):
+        k = min((top >> 16) - (patterns[c] >> 16), last)
+        masses[k] += line[c]
+        counts[k] += 1
+    total = masses.sum()
+    mass, number, k, n, sorted_class = 0.0, 0, 0, 0, -1
+    for share in range(shares.shape[0]):
+        target = (shares[share] - COVERAGE_SLACK) * total
+        while k < last and (counts[k] == 0 or mass + masses[k] < target):
+            mass += masses[k]
+            number += counts[k]
+            k += 1
+        if sorted_class != k:
+            n, sorted_class = 0, k
+            for c in range(line.shape[0]):
+                if min((top >> 16) - (patterns[c] >> 16), last) == k:
+                    held[n] = line[c]
+                    n += 1
+            held[:n].sort()
+        reached, taken = mass, 0
+        while taken < n and (taken == 0 or reached < target):
+            taken += 1
+            reached += held[n - taken]
+        needed[share] = number + taken
+
+
+@jit(
+    types.void(
+        *(SCORES, types.Array(types.int32, 3, "C"), EDGES, EDGES, EDGES, types.Array(types.int64, 2, "A")),
+        *(MASSES, types.Array(types.int64, 3, "A")),
+    ),
+    SUMS,
+)
+def coverage(scores, patterns, low, high, sampled, seen, shares, needed):
     """Keys needed for each share of the visible mass.
 
-    ordered [g, S, C] weights of each row, ascending, in any unit; seen [g, S] 0 where the row is in no measure;
-    needed [g, S, 5], written.
+    scores [g, R, C] exponentials, patterns their bits; sampled [S] rows among R; seen [1 or g, S] 0 where the row is in
+    no measure; needed [g, S, 5], written.
     """
-    for h in range(ordered.shape[0]):
-        for r in range(ordered.shape[1]):
-            if seen[h, r] == 0:
-                continue
-            total = 0.0
-            for c in range(ordered.shape[2]):
-                total += np.float64(ordered[h, r, c])
-            mass, number, c = 0.0, 0, ordered.shape[2] - 1
-            for k in range(shares.shape[0]):
-                while c >= 0 and (number == 0 or mass < (shares[k] - COVERAGE_SLACK) * total):
-                    mass += np.float64(ordered[h, r, c])
-                    number += 1
-                    c -= 1
-                needed[h, r, k] = number
+    masses, counts = np.empty(CLASSES), np.empty(CLASSES, np.int64)
+    held = np.empty(scores.shape[2], np.float32)
+    for h in range(scores.shape[0]):
+        for s in range(sampled.shape[0]):
+            r = sampled[s]
+            if seen[h % seen.shape[0], s] > 0:
+                cover(
+                    scores[h, r, low[r] : high[r]],
+                    patterns[h, r, low[r] : high[r]],
+                    shares,
+                    masses,
+                    counts,
+                    held,
+                    needed[h, s],
+                )

@@ -27,7 +27,7 @@ def attend_reference(query: Tensor, key: Tensor, value: Tensor, score: ScoreSpec
 
     batch, _, n_query, n_key = scores.shape
     real = real_rows(score, batch, n_query, n_key, query.device)[:, None, :, None]
-    cells = (scores > HIDDEN) & real  # the cells that count, padded rows left out
+    cells = (scores != HIDDEN) & real  # the cells that count, padded rows left out
     measures: dict[str, Tensor] = {}
     if request.rows:
         measures |= row_measures(weights, scores, cells, sink_mass, score)

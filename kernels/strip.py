@@ -70,8 +70,8 @@ class Section:
         """Place of the first cell of a strip in the sums by distance."""
         return self.sums.distance_start - (self.first_position + rows.start) + columns.start
 
-    def strip(self, scores: Tensor, base: Tensor, rows: slice, columns: slice) -> Strip:
-        return Strip(self, scores, base, rows, columns)
+    def strip(self, scores: Tensor, rows: slice, columns: slice) -> Strip:
+        return Strip(self, scores, rows, columns)
 
 
 @dataclass(eq=False)
@@ -80,7 +80,6 @@ class Strip:
 
     section: Section
     scores: Tensor  # float32 [g, R, C], contiguous; -inf where hidden; overwritten
-    base: Tensor  # float64 [g, R] or [1, 1]: what was subtracted from the scores; 0 but for huge scores
     rows: slice  # R rows
     columns: slice  # C keys
 

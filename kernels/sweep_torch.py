@@ -23,36 +23,38 @@ class TorchSweep:
     def __init__(self, section: Section) -> None:
         self.section = section
 
-    def maxima(self, scores: Tensor, rows: slice, columns: slice) -> float:
+    def ready(self, scores: Tensor, rows: slice, columns: slice) -> Strip:
+        """The strip, before its scores [g, R, C] are there."""
+        return self.section.strip(scores, rows, columns)
+
+    def maxima(self, strip: Strip) -> float:
         """Hide what is outside the spans, in place, and find the largest score of each row.
 
-        scores [g, R, C]. Returns the largest magnitude among these.
+        Returns the largest magnitude among these.
         """
-        low, high = self.section.low[rows, None] - columns.start, self.section.high[rows, None] - columns.start
-        column = torch.arange(scores.shape[-1], device=scores.device)
-        scores.masked_fill_((column < low) | (column >= high), HIDDEN)
-        self.largest = scores.amax(-1)
+        low, high = self.section.low[strip.rows, None], self.section.high[strip.rows, None]
+        strip.scores.masked_fill_((strip.keys < low) | (strip.keys >= high), HIDDEN)
+        self.largest = strip.scores.amax(-1)
         return float(self.largest.masked_fill(self.largest == HIDDEN, 0.0).abs().amax())
 
-    def sweep(self, scores: Tensor, base: Tensor, rows: slice, columns: slice) -> Tensor:
+    def sweep(self, strip: Strip, base: Tensor) -> Tensor:
         """Turn the scores of a strip into exponentials, in place, and add to all sums. `maxima` comes first.
 
         base float64 [g, R] or [1, 1]: what was subtracted from the scores. Returns the divisor of each row [g, R]:
         exponential / divisor = weight.
         """
-        strip = self.section.strip(scores, base, rows, columns)
-        return sweep(strip, self.largest, self.section.sums)
+        return sweep(strip, base, self.largest, self.section.sums)
 
 
-def sweep(strip: Strip, largest: Tensor, sums: Sums) -> Tensor:
+def sweep(strip: Strip, base: Tensor, largest: Tensor, sums: Sums) -> Tensor:
     scores = strip.scores  # [g, R, C]
-    seen = (scores > HIDDEN) & strip.real[:, None]
+    seen = (scores != HIDDEN) & strip.real[:, None]
     if sums.request.scores:
-        add_scores(scores, seen, strip, sums)
+        add_scores(scores, base, seen, strip, sums)
 
     sink = torch.full_like(scores[..., 0], HIDDEN)
     if sums.score.sink is not None:
-        sink = (sums.score.sink[strip.section.heads, None] - strip.base).float().expand_as(sink)
+        sink = (sums.score.sink[strip.section.heads, None] - base).float().expand_as(sink)
     largest = torch.maximum(largest, sink)
     largest = torch.where(largest == HIDDEN, 0.0, largest)
     shifted = scores - largest[..., None]
@@ -60,7 +62,7 @@ def sweep(strip: Strip, largest: Tensor, sums: Sums) -> Tensor:
     sink_shifted = sink - largest
     total = weights.sum(-1) + torch.exp(sink_shifted)
     divisor = torch.where(total == 0, 1.0, total)
-    sums.lse[strip.place] = (strip.base + largest + torch.log(total)).float()
+    sums.lse[strip.place] = (base + largest + torch.log(total)).float()
 
     fraction = (weights / divisor[..., None]).masked_fill(~seen, 0.0)
     if sums.request.rows:
@@ -82,14 +84,14 @@ def sweep(strip: Strip, largest: Tensor, sums: Sums) -> Tensor:
     return divisor
 
 
-def add_scores(scores: Tensor, seen: Tensor, strip: Strip, sums: Sums) -> None:
+def add_scores(scores: Tensor, base: Tensor, seen: Tensor, strip: Strip, sums: Sums) -> None:
     """Moments of the scores of each row, and their sums by distance."""
     known = scores.masked_fill(~seen, 0.0)
     mean = known.sum(-1) / strip.count
     deviation = (known - mean[..., None]).masked_fill_(~seen, 0.0)
-    sums.scores[0][strip.place] = (mean + strip.base).float()
+    sums.scores[0][strip.place] = (mean + base).float()
     sums.scores[1][strip.place] = deviation.square_().sum(-1) / strip.count
-    known = (known + strip.base[..., None]).float().masked_fill_(~seen, 0.0)
+    known = (known + base[..., None]).float().masked_fill_(~seen, 0.0)
     add_diagonals(
         sums.distance_scores[strip.section.part, strip.section.sample, strip.section.heads], known, strip.distance_start
     )

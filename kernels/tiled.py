@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,7 +29,6 @@ from kernels.tiles import FLOAT64_FROM, HIDDEN, Spans, finish_scores, spans_of
 
 STRIP_ROWS = 192  # rows of all heads of a strip together: enough for the matrix products
 STRIP_BYTES = {"cpu": 3 << 20, "other": 64 << 20}  # of the scores of one strip; a core's cache holds about this much
-NO_BASE = torch.zeros(1, 1, dtype=torch.float64)
 
 
 @dataclass(frozen=True)
@@ -124,6 +124,18 @@ def share_out(runs: list, cells: list[int], wanted: int) -> list[list]:
     return [share for share in shares if share]
 
 
+@dataclass(eq=False, slots=True)
+class Turn:
+    """One strip in the hands of the two matrix products."""
+
+    query: Tensor  # float32 [g * R, D], scaled
+    key: Tensor  # float32 [C, D]
+    value: Tensor  # float32 [C, Dv]
+    scores: Tensor  # float32 [g, R, C], in the buffer that all strips of a piece share
+    strip: Any  # what the sweep made ready
+    output: Tensor  # [g, R, Dv] of Sums
+
+
 @dataclass(eq=False)
 class Work:
     """One call of attention: everything that its pieces share."""
@@ -136,6 +148,10 @@ class Work:
     counts: Counts
     sums: Sums
     sweep: type
+    buffers: list[Tensor] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.no_base = torch.zeros(1, 1, dtype=torch.float64, device=self.query.device)
 
     def run(self, piece: Piece) -> None:
         """Sweep over the strips of a piece, one after another."""
@@ -143,48 +159,65 @@ class Work:
         heads = slice(piece.key_head * group, (piece.key_head + 1) * group)
         section = Section(piece.sample, heads, piece.part, self.sums, self.spans, self.counts)
         sweep = self.sweep(section)
-        query = self.query[piece.sample, heads]  # [g, Nq, D]
+        buffer = self.buffer(group * max((r.stop - r.start) * (c.stop - c.start) for r, c in piece.strips))
+        for turn in list(self.turns(piece, section, sweep, buffer)):
+            divisor = sweep.sweep(turn.strip, self.scores(turn, section, sweep))
+            mixed = torch.mm(turn.scores.view(-1, turn.value.shape[0]), turn.value)  # [g * R, Dv]
+            torch.div(mixed.view(turn.output.shape), divisor[..., None], out=turn.output)
+            if self.sums.n_groups:
+                self.add_groups(section.strip(turn.scores, turn.strip.rows, turn.strip.columns), divisor)
+        self.buffers.append(buffer)
+
+    def buffer(self, size: int) -> Tensor:
+        """Room for the scores of a strip: what an earlier piece has done with, where it is large enough."""
+        try:
+            used = self.buffers.pop()
+        except IndexError:
+            used = torch.empty(0, dtype=torch.float32, device=self.query.device)
+        return used if len(used) >= size else torch.empty(size, dtype=torch.float32, device=self.query.device)
+
+    def turns(self, piece: Piece, section: Section, sweep: TorchSweep, buffer: Tensor) -> Iterator[Turn]:
+        """The strips of a piece with all that the products need. A strip whose rows see no key has no turn: Sums starts
+        out saying so."""
+        done = slice(piece.strips[0][0].start, piece.strips[-1][0].stop)
+        query = self.query[piece.sample, section.heads, done].float() * self.score.scale  # [g, rows of the piece, D]
         key = self.key[piece.sample, piece.key_head].float()  # [Nk, D]
         value = self.value[piece.sample, piece.key_head].float()  # [Nk, Dv]
-        output = self.sums.output[piece.sample, heads]  # [g, Nq, Dv]
-        size = max((r.stop - r.start) * (c.stop - c.start) for r, c in piece.strips)
-        buffer = torch.empty(group * size, dtype=torch.float32, device=key.device)
+        output = self.sums.output[piece.sample, section.heads]  # [g, Nq, Dv]
         for rows, columns in piece.strips:
             if columns.stop == columns.start:
-                continue  # none of the rows sees a key: Sums starts out saying so
-            scores, base = self.scores(section, sweep, query[:, rows], key[columns], rows, columns, buffer)
-            divisor = sweep.sweep(scores, base, rows, columns)
-            mixed = (scores.flatten(0, 1) @ value[columns]).unflatten(0, scores.shape[:2])  # [g, R, Dv]
-            output[:, rows] = mixed.div_(divisor[..., None])
-            if self.sums.n_groups:
-                self.add_groups(section.strip(scores, base, rows, columns), divisor)
+                continue
+            own = query[:, rows.start - done.start : rows.stop - done.start]
+            shape = (own.shape[0], own.shape[1], columns.stop - columns.start)
+            scores = buffer[: shape[0] * shape[1] * shape[2]].view(shape)
+            yield Turn(
+                own.reshape(-1, own.shape[2]),
+                key[columns],
+                value[columns],
+                scores,
+                sweep.ready(scores, rows, columns),
+                output[:, rows],
+            )
 
-    def scores(
-        self,
-        section: Section,
-        sweep: TorchSweep,
-        query: Tensor,
-        key: Tensor,
-        rows: slice,
-        columns: slice,
-        buffer: Tensor,
-    ) -> tuple[Tensor, Tensor]:
-        """Scores of a strip, in `buffer`: float32 [g, R, C]; and what was subtracted from them."""
-        shape = (query.shape[0], query.shape[1], key.shape[0])
-        scores = buffer[: shape[0] * shape[1] * shape[2]].view(-1, shape[2])
-        torch.mm((query.float() * self.score.scale).flatten(0, 1), key.mT, out=scores)
-        scores, place = scores.view(shape), (self.score, self.spans, section.sample, section.heads, rows, columns)
-        finish_scores(scores, *place)
-        if sweep.maxima(scores, rows, columns) <= FLOAT64_FROM:
-            return scores, NO_BASE.to(scores.device)
-        exact = finish_scores((query.double() * self.score.scale) @ key.double().mT, *place)
+    def scores(self, turn: Turn, section: Section, sweep: TorchSweep) -> Tensor:
+        """Fill in the scores of a strip; returns what was subtracted from them, float64 [g, R] or [1, 1]."""
+        torch.mm(turn.query, turn.key.mT, out=turn.scores.view(-1, turn.key.shape[0]))
+        rows, columns = turn.strip.rows, turn.strip.columns
+        place = (self.score, self.spans, section.sample, section.heads, rows, columns)
+        finish_scores(turn.scores, *place)
+        if not sweep.maxima(turn.strip) > FLOAT64_FROM:  # NaN has nothing to gain
+            return self.no_base
+        query = self.query[section.sample, section.heads, rows].double() * self.score.scale
+        exact = finish_scores(query @ turn.key.double().mT, *place)
         keys = torch.arange(columns.start, columns.stop, device=exact.device)
         outside = (keys < section.low[rows, None]) | (keys >= section.high[rows, None])
         base = exact.masked_fill(outside, HIDDEN).amax(-1)  # [g, R]
+        if self.score.sink is not None:
+            base = torch.maximum(base, self.score.sink[section.heads, None].double())
         base = torch.where(base == HIDDEN, 0.0, base)
-        scores.copy_(exact - base[..., None])
-        sweep.maxima(scores, rows, columns)
-        return scores, base
+        turn.scores.copy_(exact - base[..., None])
+        sweep.maxima(turn.strip)
+        return base
 
     def add_groups(self, strip: Strip, divisor: Tensor) -> None:
         """Mass of each row on each group of keys, as a product with the membership of the keys."""
