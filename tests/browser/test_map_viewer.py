@@ -8,6 +8,7 @@ import re
 import numpy as np
 import pytest
 
+from pages.shared.map_viewer import Look
 from tests.browser.viewer_server import MadeMap, ViewerServer, causal_map, pooled
 
 pytestmark = pytest.mark.browser
@@ -231,6 +232,28 @@ def test_hiding_sinks_rescales_and_says_so_but_numbers_stay(page, long):
     assert shown.hover(600, 0) == before
     page.wait_for_timeout(400)
     assert shown.reports("look")[-1]["hide"] is True
+
+
+def test_per_row_colour_makes_the_strongest_cell_of_each_row_alike(page, small):
+    shown = Shown(page, small)
+    rows = small.made.weights[[8, 17]]
+    places = [(8.5, rows[0].argmax() + 0.5), (17.5, rows[1].argmax() + 0.5)]
+    page.mouse.move(1, 1)
+    assert shown.pixel(*places[0]) != shown.pixel(*places[1])
+    page.get_by_role("button", name="Per row").click()
+    shown.settle()
+    page.mouse.move(1, 1)
+    assert shown.pixel(*places[0]) == shown.pixel(*places[1]) == (0, 34, 78, 255), "the end of the palette"
+
+
+def test_on_a_log_scale_zero_keeps_its_own_colour(page):
+    weights = np.tril(np.full((8, 8), 1e-6, np.float32))
+    weights[5, 1], weights[5, 2] = 0, 1
+    with ViewerServer(MadeMap(weights, np.tril(np.ones((8, 8), bool)))) as server:
+        shown = Shown(page, server, look=Look(scale="log"))
+        page.mouse.move(1, 1)
+        assert shown.pixel(5.5, 1.2) == (255, 255, 255, 255)
+        assert shown.pixel(6.5, 1.2) not in ((255, 255, 255, 255), shown.pixel(5.5, 2.2))
 
 
 def test_text_is_coloured_by_the_row_under_the_pointer(page, small):

@@ -3,8 +3,15 @@
 const MARGIN = { left: 92, top: 76, right: 10, bottom: 36 };
 const BAND = 6; // thickness of a segment band
 const LABEL_STEP = 13; // least distance of two labels, in pixels
-const LABEL_FONT = "11px ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace";
-const SMALL_FONT = "11px system-ui, sans-serif";
+const LABEL_FAMILY = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace";
+const LARGE = 1.4; // for a lecture hall
+
+/** Sizes of what stands around the map; `large` for the last row of a lecture hall. */
+function makeSizes(large) {
+  const by = large ? LARGE : 1;
+  const margin = Object.fromEntries(Object.entries(MARGIN).map(([side, pixels]) => [side, Math.round(pixels * by)]));
+  return { margin, step: LABEL_STEP * by, label: `${11 * by}px ${LABEL_FAMILY}`, small: `${11 * by}px system-ui, sans-serif`, by };
+}
 
 /** A text cut in its middle until it fits, so that two long tokens with the same start stay apart. */
 function fitText(context, text, width) {
@@ -19,16 +26,16 @@ function fitText(context, text, width) {
 }
 
 /** Every how many tokens a label fits: 1, 2, 5, 10, 20 ... */
-function labelStep(cellSize) {
+function labelStep(cellSize, least) {
   for (let power = 1; ; power *= 10) {
-    for (const step of [1, 2, 5]) if (step * power * cellSize >= LABEL_STEP) return step * power;
+    for (const step of [1, 2, 5]) if (step * power * cellSize >= least) return step * power;
   }
 }
 
 /** Labels of one axis: [{index, at}] with `at` the pixel of the middle of the token's cell. */
-function axisLabels(start, stop, origin, length) {
+function axisLabels(start, stop, origin, length, least) {
   const cell = length / (stop - start);
-  const step = labelStep(cell);
+  const step = labelStep(cell, least);
   const labels = [];
   for (let index = Math.ceil(Math.floor(start) / step) * step; index < stop; index += step) {
     const at = origin + (index + 0.5 - start) * cell;
@@ -44,12 +51,12 @@ function axisText(context, tokens, index, step, width) {
 }
 
 /** The key axis (top) and the query axis (left). */
-function drawAxes(context, plot, view, tokens, theme) {
-  context.font = LABEL_FONT;
+function drawAxes(context, plot, view, tokens, theme, sizes) {
+  context.font = sizes.label;
   context.fillStyle = theme.text;
   context.strokeStyle = theme.line;
   context.textBaseline = "middle";
-  const keys = axisLabels(view[2], view[3], plot.x, plot.width);
+  const keys = axisLabels(view[2], view[3], plot.x, plot.width, sizes.step);
   for (const { index, at } of keys.labels) {
     tick(context, at, plot.y - BAND - 5, at, plot.y - BAND - 1);
     context.save();
@@ -59,14 +66,14 @@ function drawAxes(context, plot, view, tokens, theme) {
     context.fillText(axisText(context, tokens.key, index, keys.step, plot.y - BAND - 8), 0, 0);
     context.restore();
   }
-  const queries = axisLabels(view[0], view[1], plot.y, plot.height);
+  const queries = axisLabels(view[0], view[1], plot.y, plot.height, sizes.step);
   context.textAlign = "right";
   for (const { index, at } of queries.labels) {
     tick(context, plot.x - BAND - 5, at, plot.x - BAND - 1, at);
     context.fillText(axisText(context, tokens.query, index, queries.step, plot.x - BAND - 8), plot.x - BAND - 7, at);
   }
-  context.font = `600 ${SMALL_FONT}`;
-  context.fillText("key →", plot.x - 14, plot.y - 34);
+  context.font = `600 ${sizes.small}`;
+  context.fillText("key →", plot.x - 14, plot.y - 16 - 18 * sizes.by);
   context.fillText("query ↓", plot.x - 14, plot.y - 16);
   context.strokeRect(plot.x - 0.5, plot.y - 0.5, plot.width + 1, plot.height + 1);
 }
@@ -113,7 +120,7 @@ function drawHiddenMarks(context, plot, view, hidden, theme) {
 }
 
 /** The colour bar under the map, with numbers. */
-function drawColourBar(context, plot, scale, ramp, theme) {
+function drawColourBar(context, plot, scale, ramp, theme, sizes) {
   const y = plot.y + plot.height + 8;
   const width = plot.width;
   for (let x = 0; x < width; x++) {
@@ -122,7 +129,7 @@ function drawColourBar(context, plot, scale, ramp, theme) {
   }
   context.strokeStyle = theme.line;
   context.strokeRect(plot.x - 0.5, y - 0.5, width + 1, 10);
-  context.font = SMALL_FONT;
+  context.font = sizes.small;
   context.fillStyle = theme.text;
   context.textBaseline = "top";
   const ticks = barTicks(scale);

@@ -31,7 +31,8 @@ class MapCanvas {
       sink: this.data.sinkColour,
     };
     this.ramp = makeRamp(this.data.palette, background);
-    this.frame.classList.toggle("hw-large", this.data.large === true);
+    this.sizes = makeSizes(this.data.large);
+    this.frame.classList.toggle("hw-large", this.data.large);
   }
 
   hidden() {
@@ -47,10 +48,11 @@ class MapCanvas {
     const beside = room >= 600;
     this.frame.classList.toggle("hw-stacked", !beside);
     const tallest = Math.max(200, window.innerHeight - this.data.reserve);
-    const widest = (beside ? room * 0.68 : room) - MARGIN.left - MARGIN.right;
+    const { margin } = this.sizes;
+    const widest = (beside ? room * 0.68 : room) - margin.left - margin.right;
     const side = Math.floor(Math.max(180, Math.min(tallest, widest)));
-    const [width, height] = [side + MARGIN.left + MARGIN.right, side + MARGIN.top + MARGIN.bottom];
-    this.plot = { x: MARGIN.left, y: MARGIN.top, width: side, height: side };
+    const [width, height] = [side + margin.left + margin.right, side + margin.top + margin.bottom];
+    this.plot = { x: margin.left, y: margin.top, width: side, height: side };
     this.box.style.width = `${width}px`;
     this.box.style.height = `${height}px`;
     this.frame.style.setProperty("--hw-map-width", `${width}px`);
@@ -220,10 +222,10 @@ class MapCanvas {
     this.drawGrid(context, place);
     drawNumbers(context, place, view, layers.slice().reverse(), paint);
     context.restore();
-    drawAxes(context, plot, view, this.tokens, theme);
+    drawAxes(context, plot, view, this.tokens, theme, this.sizes);
     drawBands(context, plot, view, this.tokens);
     drawHiddenMarks(context, plot, view, paint.hidden, theme);
-    drawColourBar(context, plot, paint.scale, this.ramp, theme);
+    drawColourBar(context, plot, paint.scale, this.ramp, theme, this.sizes);
     this.paint = paint;
     this.frame.dataset.state = this.store.busy ? "loading" : layers.length ? "ready" : "failed";
     this.frame.dataset.level = this.source.small ? 0 : (this.level ?? "overview");
@@ -274,12 +276,13 @@ class MapCanvas {
 
   drawFocusLabels(context, place) {
     const { row, column } = this.hover || this.pinned || {};
-    context.font = LABEL_FONT;
+    context.font = this.sizes.label;
     context.textBaseline = "middle";
     const flag = (text, x, y, align) => {
       const width = context.measureText(text).width + 8;
+      const half = 8 * this.sizes.by;
       context.fillStyle = SELECTED;
-      context.fillRect(align === "right" ? x - width : x, y - 8, width, 16);
+      context.fillRect(align === "right" ? x - width : x, y - half, width, 2 * half);
       context.fillStyle = "#000000";
       context.textAlign = align;
       context.fillText(text, align === "right" ? x - 4 : x + 4, y);
