@@ -12,6 +12,7 @@ from importlib.metadata import version
 import torch
 
 from backend.capture import capture
+from backend.errors import Refused
 from backend.estimate import Estimate, attention_layers, learn_speed
 from backend.generate import Writing, continued, generate
 from backend.interventions import sentences
@@ -219,11 +220,14 @@ class Run:
 
 
 def resolved(impl: str, model: LoadedModel) -> str:
-    """The implementation that `attend` will choose for this model."""
+    """The implementation that `attend` will choose for this model. Refused for triton where it cannot run."""
     weight = model.model.get_input_embeddings().weight
+    why_not = why_no_triton(weight)
+    if impl == "triton" and why_not is not None:
+        raise Refused(f'Options.impl "triton": {why_not} Choose "auto" or "tiled".')
     if impl != "auto":
         return impl
-    return "triton" if weight.is_cuda and why_no_triton(weight) is None else "tiled"
+    return "triton" if weight.is_cuda and why_not is None else "tiled"
 
 
 def writing_of(options: Options) -> Writing | None:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from backend import statistics
 from backend.baselines import uniform_measures, uniform_statistics
-from backend.errors import Cancelled
+from backend.errors import Cancelled, Refused
 from backend.types import LayerCapture, LayerInfo, LayerRecord
 from kernels.score import ScoreSpec
 
@@ -42,11 +42,12 @@ class Layers:
     def __call__(self, captured: LayerCapture) -> None:
         self.stop_if_cancelled()
         start = time.perf_counter()
+        refuse_nan(captured)
         self.implementation = captured.implementation
         self.write(record(captured, self.exact[captured.info.kind, captured.info.layer]))
         self._add_uniform(captured)
         self.done += 1
-        self.peak_bytes = max(self.peak_bytes, psutil.Process().memory_info().rss)
+        self.peak_bytes = max(self.peak_bytes, memory_in_use(captured.query.device))
         now = time.perf_counter()
         self.own_seconds += now - start
         left = (now - self._start) / self.done * (len(self.exact) - self.done) + self.rest_seconds
@@ -58,7 +59,7 @@ class Layers:
 
     def _add_uniform(self, captured: LayerCapture) -> None:
         """The baseline of this layer; layers of the same visibility share one."""
-        info, score = captured.info, captured.score
+        info, score, device = captured.info, captured.score, captured.query.device
         n_query, n_key = captured.query.shape[2], captured.key.shape[2]
         key = visibility(score, info, n_query, n_key)
         if key is None or key not in self._baselines:
@@ -67,8 +68,8 @@ class Layers:
                 n_query,
                 n_key,
                 heads=heads_apart(score),
-                tokens=self.tokens if n_key == self.tokens.shape[1] else None,
-                device=captured.query.device,
+                tokens=self.tokens.to(device) if n_key == self.tokens.shape[1] else None,
+                device=device,
             )
             values = uniform_statistics(measures, info)
             if key is not None:
@@ -76,6 +77,21 @@ class Layers:
         else:
             values = self._baselines[key]
         self.uniform.append({"kind": info.kind, "layer": info.layer, **values})
+
+
+def refuse_nan(captured: LayerCapture) -> None:
+    """Refused where the layer's scores are no numbers: such a map is never stored or drawn."""
+    if bool(captured.lse.isnan().any()):
+        dtype = str(captured.query.dtype).removeprefix("torch.")
+        raise Refused(
+            f"Layer {captured.info.layer} gives NaN in {dtype}: its numbers grow beyond that type, or its weights are "
+            "damaged. Load the model as float32 or bfloat16. Nothing was stored."
+        )
+
+
+def memory_in_use(device: torch.device) -> int:
+    """Bytes: of tensors on a GPU, of the whole process on the CPU."""
+    return torch.cuda.memory_allocated(device) if device.type == "cuda" else psutil.Process().memory_info().rss
 
 
 def visibility(score: ScoreSpec, info: LayerInfo, n_query: int, n_key: int) -> tuple | None:

@@ -95,6 +95,15 @@ def test_stored_maps_are_the_eager_maps_of_the_model(model_type, stored_and_true
         assert (visible_keys == len(TOKENS)).all(), "encoders see both sides"
 
 
+def test_a_model_in_bfloat16(library):
+    model = LoadedModel.wrap(build("llama", initializer_range=0.05).to(torch.bfloat16))
+    analysis = analyse(model, TOKENS, library=library)
+    assert analysis.info["dtype"] == "bfloat16"
+    maps = np.stack([analysis.map(layer, head) for layer in (0, 1) for head in range(8)])
+    assert np.abs(maps - eager_truth(model, TOKENS)).max() <= 4e-3
+    assert np.abs(maps.sum(-1) - 1).max() <= 1e-3
+
+
 @pytest.mark.parametrize("model_type", ["llama", "mistral", "gpt_oss"])
 def test_stored_statistics_and_rows_are_those_of_the_maps(model_type, library):
     model = wrapped(model_type)
@@ -319,6 +328,21 @@ def test_refusals_come_before_the_run_and_store_nothing(prompt, options, message
     with pytest.raises(Refused, match=message):
         analyse(wrapped(), prompt, options=options, library=library)
     assert not list(library.path.rglob("*.duckdb"))
+
+
+def test_triton_without_a_device_is_refused_before_the_run(library, monkeypatch):
+    monkeypatch.delenv("TRITON_INTERPRET")
+    with pytest.raises(Refused, match="expected tensors on a GPU"):
+        analyse(wrapped(), TOKENS, library=library, options=Options(impl="triton"))
+
+
+def test_nan_in_the_middle_of_a_run_is_refused_by_layer(library):
+    model = wrapped()
+    with torch.no_grad():
+        model.model.get_input_embeddings().weight[50] = torch.nan  # no token of the self-check
+    with pytest.raises(Refused, match="Layer 0 gives NaN in float32"):
+        analyse(model, [5, 50, 6], library=library)
+    assert library.list() == []
 
 
 def test_memory_and_disk_are_refused_with_both_numbers(library, monkeypatch):
