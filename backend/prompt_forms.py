@@ -70,13 +70,22 @@ def strings_of(value) -> list[str]:
     return []
 
 
+def spoken(chat) -> list[str]:
+    """What the turns of a chat say; Refused where it is no chat."""
+    turns = chat if isinstance(chat, list) else [chat]
+    for turn in turns:
+        if not isinstance(turn, dict) or turn.get("role") not in ROLES or not isinstance(turn.get("content"), str):
+            raise Refused(f"A chat is a list of {{'role': one of {', '.join(ROLES)}, 'content': text}}; got {turn!r}.")
+    return [turn["content"] for turn in turns]
+
+
 def check_texts(prompt: Prompt) -> None:
     """Refuse empty parts and characters that no tokenizer can read."""
     for name in ("text", "chat", "documents", "examples", "question", "pair"):
         value = getattr(prompt, name)
         if value is None:
             continue
-        texts = strings_of([turn.get("content") for turn in value] if name == "chat" else value)
+        texts = spoken(value) if name == "chat" else strings_of(value)
         if not texts or not any(text.strip() for text in texts):
             raise Refused(f"The prompt is empty: its {name} holds no visible character. Type some text.")
         if name != "text" and name != "chat" and not all(text.strip() for text in texts):
@@ -128,9 +137,6 @@ def draft_chat(prompt: Prompt, tokenizer) -> Draft:
     """The conversation as the tokenizer's template writes it, ready for the assistant where a user spoke last."""
     if not getattr(tokenizer, "chat_template", None):
         raise Refused("This model's tokenizer has no chat template. Give the prompt as plain text.")
-    for turn in prompt.chat:
-        if not isinstance(turn, dict) or turn.get("role") not in ROLES or not isinstance(turn.get("content"), str):
-            raise Refused(f"A chat is a list of {{'role': one of {', '.join(ROLES)}, 'content': text}}; got {turn!r}.")
     try:
         text = tokenizer.apply_chat_template(
             prompt.chat, tokenize=False, add_generation_prompt=prompt.chat[-1]["role"] != "assistant"

@@ -49,6 +49,9 @@ _surveys: weakref.WeakKeyDictionary[nn.Module, Survey] = weakref.WeakKeyDictiona
 def survey(model: nn.Module) -> Survey:
     """The attention layers of `model`. Refused where it has none that can be captured."""
     if model not in _surveys:
+        family = family_of(model.config.get_text_config().model_type)
+        if family is not None and family.refusal:
+            raise Refused(f"Models of type {model.config.model_type} cannot be captured: {family.refusal}.")
         calls, projections = probe(model)
         if not calls:
             raise Refused(no_sites(model))
@@ -110,8 +113,13 @@ def probe_inputs(model: nn.Module, length: int = PROBE_TOKENS) -> dict[str, Tens
     if getattr(model, "main_input_name", "input_ids") != "input_ids":
         raise Refused(f"{type(model).__name__} reads {model.main_input_name}, not text. Only text models can be run.")
     config = model.config.get_text_config()
-    special = {getattr(config, name, None) for name in ("pad_token_id", "bos_token_id", "eos_token_id")}
-    ids = [i for i in range(3, min(config.vocab_size, 64)) if i not in special][:length]
+    special: set[int | None] = set()
+    for name in ("pad_token_id", "bos_token_id", "eos_token_id"):
+        found = getattr(config, name, None)
+        special |= set(found) if isinstance(found, list | tuple) else {found}
+    # Spread over the vocabulary: its first ids are rare control tokens, on which models behave oddly.
+    spread = (config.vocab_size * step // (length + 8) for step in range(1, length + 8))
+    ids = [i for i in spread if i not in special][:length]
     tokens = torch.tensor([ids], device=model.get_input_embeddings().weight.device)
     inputs = {"input_ids": tokens}
     if getattr(model.config, "is_encoder_decoder", False):
@@ -185,9 +193,6 @@ def with_other_layers(model: nn.Module, infos: list[LayerInfo]) -> tuple[LayerIn
 
 def no_sites(model: nn.Module) -> str:
     """Why a model without a single captured call is refused."""
-    family = family_of(model.config.model_type)
-    if family is not None and family.refusal:
-        return f"Models of type {model.config.model_type} cannot be captured: {family.refusal}."
     return (
         f"{type(model).__name__} has no softmax attention that can be read: not one layer went through transformers' "
         "attention interface. Take a model of a family in docs/models.md."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from safetensors import SafetensorError
 from transformers import (
     MODEL_FOR_CAUSAL_LM_MAPPING,
     MODEL_MAPPING,
@@ -105,7 +106,7 @@ def read_weights(source: Source, config, dtype: torch.dtype | str, device: torch
             use_safetensors=True,
             output_loading_info=True,
         )
-    except (OSError, ValueError, RuntimeError, ImportError) as error:
+    except (OSError, ValueError, RuntimeError, ImportError, SafetensorError) as error:
         raise Refused(f"{source.name}: its weights cannot be read ({first_line(error)}).") from error
     missing = [key for key in report["missing_keys"] if not any(part in key.split(".") for part in UNUSED_PARTS)]
     unlike = [str(key[0]) for key in report["mismatched_keys"]]

@@ -13,7 +13,6 @@ from kernels.measures import NOTHING, MeasureRequest
 from tests.backend import tiny
 
 IDS = tiny.ids(12)
-GPT2 = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64}
 
 
 def maps(model, request=NOTHING, **inputs) -> list[torch.Tensor]:

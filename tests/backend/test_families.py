@@ -87,9 +87,10 @@ def test_logits_are_those_of_an_ordinary_run(model_type):
     assert (captured - ordinary).abs().max() <= 1e-4
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("model_type", TYPES)
-def test_self_check_accepts_the_family(model_type):
-    card = LoadedModel.wrap(build(model_type)).describe()
+def test_self_check_accepts_the_family(model_type, dtype):
+    card = LoadedModel.wrap(build(model_type).to(dtype)).describe()
     assert card.family == family_of(model_type).title
     assert all(value["passed"] for value in card.checks.values() if isinstance(value, dict))
 
