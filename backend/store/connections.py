@@ -56,7 +56,7 @@ class Connections:
                 yield cursor
             finally:
                 cursor.close()
-        except duckdb.Error as error:
+        except (duckdb.Error, OSError) as error:
             if not database.is_damage(error):
                 raise
             self.forget(path)
@@ -89,10 +89,13 @@ class Connections:
                 self._retire(self._files.pop(path))
                 opened = None
             if opened is None:
+                for gone in [p for p in self._files if not p.exists()]:  # deleted files free their space
+                    self._retire(self._files.pop(gone))
                 opened = self._files[path] = _Open(identity)
             opened.users += 1
             self._files.move_to_end(path)
-            for old in [p for p, o in self._files.items() if o.users == 0][: max(0, len(self._files) - self._most)]:
+            idle = [p for p, o in self._files.items() if o.users == 0]
+            for old in idle[: max(0, len(self._files) - self._most)]:
                 self._retire(self._files.pop(old))
         return opened
 

@@ -96,6 +96,9 @@ def first_line(error: BaseException) -> str:
 
 
 def is_damage(error: Exception) -> bool:
-    """Whether DuckDB found a block that is not what was written, rather than a query that is wrong."""
+    """Whether DuckDB found a block that is not what was written, rather than a query that is wrong.
+
+    Arrow hands DuckDB's errors on as OSError.
+    """
     kinds = (duckdb.IOException, duckdb.InternalException, duckdb.FatalException, duckdb.SerializationException)
-    return isinstance(error, kinds) or (isinstance(error, duckdb.Error) and "corrupt" in str(error).lower())
+    return isinstance(error, kinds) or "corrupt" in str(error).lower()

@@ -35,20 +35,19 @@ def workplace(folder: Path) -> Iterator[Path]:
         try:
             yield folder / WRITING
         finally:
-            clear_temporary(folder)
-    (folder / LOCK).unlink(missing_ok=True)
-    remove_if_empty(folder)
+            clear(folder)
 
 
-def clear_temporary(folder: Path) -> None:
-    """Removes whatever a writer leaves before it renames."""
+def clear(folder: Path) -> None:
+    """Removes whatever a writer leaves, and the folder where nothing was published in it. The lock is held.
+
+    The lock's file goes while it is held: whoever waits for it notices and makes a new one.
+    """
     for path in folder.glob(f"{WRITING}*"):
         path.unlink(missing_ok=True)
     shutil.rmtree(folder / SPILL, ignore_errors=True)
-
-
-def remove_if_empty(folder: Path) -> None:
-    """A folder without a file, because its writer gave up, is no entry."""
+    if os.name != "nt":  # Windows does not remove what is open; a lock nobody holds does no harm
+        (folder / LOCK).unlink(missing_ok=True)
     if not (folder / FILE).exists() and not (folder / DELETED).exists():
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -98,10 +97,8 @@ def sweep(analyses: Path) -> int:
             continue
         try:
             with FileLock(folder / LOCK, timeout=0):
-                clear_temporary(folder)
+                clear(folder)
+                cleared += 1
         except Timeout:
             continue
-        (folder / LOCK).unlink(missing_ok=True)
-        remove_if_empty(folder)
-        cleared += 1
     return cleared

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 import torch
 
 from backend.errors import Damaged, Refused
@@ -109,7 +110,9 @@ def _analysis(connection: duckdb.DuckDBPyConnection, info: dict) -> None:
     for row in layers:
         _layer(row, sides)
     _columns(connection, layers)
+    _texts(connection)
     _ranges(connection, layers)
+    _positions(connection, max(sides.values()))
     for row in layers:
         with _about(f"layer {row['layer']}"):
             _arrays(connection, row)
@@ -166,6 +169,29 @@ def _ranges(connection: duckdb.DuckDBPyConnection, layers: list[dict]) -> None:
         "SELECT count(*) FROM links JOIN layers USING (kind, layer) WHERE links.key < 0 OR links.key >= layers.keys"
     ).fetchone()[0]
     _expect(bad == 0, "links within the map", f"{bad} outside")
+
+
+def _positions(connection: duckdb.DuckDBPyConnection, length: int) -> None:
+    """What points into the text stays within it."""
+    for what, query in {
+        "segments": "SELECT count(*) FROM segments WHERE NOT (0 <= start AND start <= stop AND stop <= $1)",
+        "tokens": "SELECT count(*) FROM tokens WHERE segment < 0 OR segment >= (SELECT count(*) FROM segments) "
+        "OR $1 < 0",
+        "predictions": "SELECT count(*) FROM predictions WHERE NOT (0 <= position AND position < $1)",
+        "hidden": "SELECT count(*) FROM hidden LEFT JOIN layers USING (kind, layer) "
+        "WHERE heads IS NULL OR NOT (0 <= position AND position < $1)",
+    }.items():
+        bad = connection.execute(query, [length]).fetchone()[0]
+        _expect(bad == 0, f"{what} within {length} positions", f"{bad} outside")
+
+
+def _texts(connection: duckdb.DuckDBPyConnection) -> None:
+    """Every text is UTF-8; DuckDB itself does not look."""
+    for table in ("info", "tokens", "segments", "predictions", "layers"):
+        try:
+            connection.sql(f'SELECT * FROM "{table}"').to_arrow_table().validate(full=True)
+        except pa.ArrowInvalid:
+            _expect(False, f"texts in {table}", "bytes that are none")
 
 
 def _arrays(connection: duckdb.DuckDBPyConnection, row: dict) -> None:

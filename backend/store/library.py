@@ -42,6 +42,7 @@ class Library:
         self._analyses = self.path / "analyses"
         self._index = Index(self._analyses, None if read_only else self.path / INDEX)
         self._lock = threading.Lock()
+        self._most_kept = KEPT_OPEN
         self._opened: OrderedDict[str, tuple[tuple, Analysis | Study]] = OrderedDict()
 
     def __repr__(self) -> str:
@@ -60,11 +61,12 @@ class Library:
             if kept is not None and kept[0] == now:
                 self._opened.move_to_end(id)
                 return kept[1]
-        info = StoredFile(path, id).info
-        opened = (Study if info.get("type") == "study" else Analysis)(path, id, keep_alive=self.keep_alive())
+        opened = Analysis(path, id, keep_alive=self.keep_alive())
+        if opened.info.get("type") == "study":
+            opened = Study(path, id, keep_alive=self.keep_alive())
         with self._lock:
             self._opened[id] = (now, opened)
-            while len(self._opened) > KEPT_OPEN:
+            while len(self._opened) > self._most_kept:
                 self._opened.popitem(last=False)
         return opened
 

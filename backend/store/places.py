@@ -20,6 +20,7 @@ class TemporaryLibrary(Library):
     def __init__(self) -> None:
         folder = Path(tempfile.mkdtemp(prefix="headwater-"))
         super().__init__(folder)
+        self._most_kept = 0  # it does not hold on to what holds on to it
         self._finalizer = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
 
     def keep_alive(self) -> object:

@@ -54,7 +54,7 @@ def run(cursor: duckdb.DuckDBPyConnection, query: str, params: object, seconds: 
                 )
             batches.append(batch)
         return pa.Table.from_batches(batches, reader.schema)
-    except (duckdb.Error, pa.ArrowException, RuntimeError) as error:
+    except (duckdb.Error, pa.ArrowException, OSError, RuntimeError) as error:
         if database.is_damage(error):
             raise  # the caller says which file
         if stopped.is_set():
