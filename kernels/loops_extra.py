@@ -128,42 +128,57 @@ def moments(scores, low, high, real, base, first_row, start, rows, distances):
             rows[0, h, first_row + r], rows[1, h, first_row + r] = mean + level, square / number
 
 
-@jit(types.void(LINE, PATTERN, MASSES, MASSES, EDGES, LINE, types.Array(types.int64, 1, "A")), SUMS)
-def cover(line, patterns, shares, masses, counts, held, needed):
+@jit(
+    types.void(
+        *(LINE, PATTERN, MASSES, MASSES, EDGES, types.Array(types.int8, 1, "C"), PER_ROW),
+        types.Array(types.int64, 1, "A"),
+    ),
+    SUMS,
+)
+def cover(line, patterns, shares, masses, counts, slots, held, needed):
     """Fewest cells of one row that hold each share of its mass, without sorting the row.
 
     The bits of a positive float32 rise with its value, so their upper half puts the cells into classes 0.5 % wide, from
     the largest down. Whole classes are taken until one crosses the share; only its cells are sorted.
     """
-    last = masses.shape[0] - 1
+    last, n_shares = masses.shape[0] - 1, shares.shape[0]
     top = np.int32(0)
     for c in range(line.shape[0]):
         top = max(top, patterns[c])
-    masses[:], counts[:] = 0.0, 0
+    top >>= 16
+    masses[:], counts[:], slots[:] = 0.0, 0, -1
     for c in range(line.shape[0]):
-        k = min((top >> 16) - (patterns[c] >> 16), last)
+        k = min(top - (patterns[c] >> 16), last)
         masses[k] += line[c]
         counts[k] += 1
     total = masses.sum()
-    mass, number, k, n, sorted_class = 0.0, 0, 0, 0, -1
-    for share in range(shares.shape[0]):
-        target = (shares[share] - COVERAGE_SLACK) * total
-        while k < last and (counts[k] == 0 or mass + masses[k] < target):
+
+    mass, number, k, n_slots = 0.0, 0, 0, 0
+    slot, reached, taken = np.empty(n_shares, np.int64), np.empty(n_shares), np.empty(n_shares, np.int64)
+    for share in range(n_shares):
+        while k < last and (counts[k] == 0 or mass + masses[k] < (shares[share] - COVERAGE_SLACK) * total):
             mass += masses[k]
             number += counts[k]
             k += 1
-        if sorted_class != k:
-            n, sorted_class = 0, k
-            for c in range(line.shape[0]):
-                if min((top >> 16) - (patterns[c] >> 16), last) == k:
-                    held[n] = line[c]
-                    n += 1
-            held[:n].sort()
-        reached, taken = mass, 0
-        while taken < n and (taken == 0 or reached < target):
-            taken += 1
-            reached += held[n - taken]
-        needed[share] = number + taken
+        if slots[k] < 0:
+            slots[k] = n_slots
+            n_slots += 1
+        slot[share], reached[share], taken[share] = slots[k], mass, number
+
+    filled = np.zeros(n_slots, np.int64)
+    for c in range(line.shape[0]):
+        own = slots[min(top - (patterns[c] >> 16), last)]
+        if own >= 0:
+            held[own, filled[own]] = line[c]
+            filled[own] += 1
+    for own in range(n_slots):
+        held[own, : filled[own]].sort()
+    for share in range(n_shares):
+        own, k = slot[share], 0
+        while k < filled[own] and (k == 0 or reached[share] < (shares[share] - COVERAGE_SLACK) * total):
+            k += 1
+            reached[share] += held[own, filled[own] - k]
+        needed[share] = taken[share] + k
 
 
 @jit(
@@ -180,7 +195,7 @@ def coverage(scores, patterns, low, high, sampled, seen, shares, needed):
     no measure; needed [g, S, 5], written.
     """
     masses, counts = np.empty(CLASSES), np.empty(CLASSES, np.int64)
-    held = np.empty(scores.shape[2], np.float32)
+    slots, held = np.empty(CLASSES, np.int8), np.empty((shares.shape[0], scores.shape[2]), np.float32)
     for h in range(scores.shape[0]):
         for s in range(sampled.shape[0]):
             r = sampled[s]
@@ -191,6 +206,7 @@ def coverage(scores, patterns, low, high, sampled, seen, shares, needed):
                     shares,
                     masses,
                     counts,
+                    slots,
                     held,
                     needed[h, s],
                 )

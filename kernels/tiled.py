@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -77,7 +78,7 @@ def cut(spans: Spans, request: MeasureRequest, group: int, key_heads: int, on_cp
     wanted = -(-4 * threads() // (batch * key_heads)) if on_cpu else 1
     pieces = []
     for sample in range(batch):
-        low, high = spans.low[sample].tolist(), spans.high[sample].tolist()
+        low, high = spans.low[sample].numpy(), spans.high[sample].numpy()
         runs = [list(cut_rows(low, high, *run, most, limit)) for run in whole_blocks(edges, most)]
         cells = [sum((rows.stop - rows.start) * (keys.stop - keys.start) for rows, keys in run) for run in runs]
         for part, own in enumerate(share_out(runs, cells, wanted)):
@@ -97,19 +98,20 @@ def whole_blocks(edges: Sequence[int], most: int) -> Iterator[tuple[int, int]]:
     yield start, stop
 
 
-def cut_rows(low: list, high: list, start: int, end: int, most: int, limit: int) -> Iterator[tuple[slice, slice]]:
+def cut_rows(
+    low: np.ndarray, high: np.ndarray, start: int, end: int, most: int, limit: int
+) -> Iterator[tuple[slice, slice]]:
     """Strips of at most `most` rows whose rectangle has at most `limit` cells, or one row: rows, columns."""
     while start < end:
-        left, right, stop = low[start], high[start], start + 1
-        while stop < end and stop - start < most:
-            wider_left, wider_right = left, right
-            if high[stop] > low[stop]:
-                empty = right <= left
-                wider_left = low[stop] if empty else min(left, low[stop])
-                wider_right = high[stop] if empty else max(right, high[stop])
-            if (wider_right - wider_left) * (stop + 1 - start) > limit:
+        stop = min(start + most, end)
+        while True:
+            some = high[start:stop] > low[start:stop]
+            left, right = 0, 0
+            if some.any():
+                left, right = int(low[start:stop][some].min()), int(high[start:stop][some].max())
+            if stop - start == 1 or (right - left) * (stop - start) <= limit:
                 break
-            left, right, stop = wider_left, wider_right, stop + 1
+            stop = start + max(1, min(stop - start - 1, limit // (right - left)))
         yield slice(start, stop), slice(left, right)
         start = stop
 
@@ -129,9 +131,10 @@ class Turn:
     """One strip in the hands of the two matrix products."""
 
     query: Tensor  # float32 [g * R, D], scaled
-    key: Tensor  # float32 [C, D]
+    key: Tensor  # float32 [D, C]
     value: Tensor  # float32 [C, Dv]
     scores: Tensor  # float32 [g, R, C], in the buffer that all strips of a piece share
+    flat_scores: Tensor  # the same memory, [g * R, C]
     strip: Any  # what the sweep made ready
     output: Tensor  # [g, R, Dv] of Sums
 
@@ -162,7 +165,7 @@ class Work:
         buffer = self.buffer(group * max((r.stop - r.start) * (c.stop - c.start) for r, c in piece.strips))
         for turn in list(self.turns(piece, section, sweep, buffer)):
             divisor = sweep.sweep(turn.strip, self.scores(turn, section, sweep))
-            mixed = torch.mm(turn.scores.view(-1, turn.value.shape[0]), turn.value)  # [g * R, Dv]
+            mixed = torch.mm(turn.flat_scores, turn.value)  # [g * R, Dv]
             torch.div(mixed.view(turn.output.shape), divisor[..., None], out=turn.output)
             if self.sums.n_groups:
                 self.add_groups(section.strip(turn.scores, turn.strip.rows, turn.strip.columns), divisor)
@@ -192,23 +195,24 @@ class Work:
             scores = buffer[: shape[0] * shape[1] * shape[2]].view(shape)
             yield Turn(
                 own.reshape(-1, own.shape[2]),
-                key[columns],
+                key[columns].mT,
                 value[columns],
                 scores,
+                scores.view(-1, shape[2]),
                 sweep.ready(scores, rows, columns),
                 output[:, rows],
             )
 
     def scores(self, turn: Turn, section: Section, sweep: TorchSweep) -> Tensor:
         """Fill in the scores of a strip; returns what was subtracted from them, float64 [g, R] or [1, 1]."""
-        torch.mm(turn.query, turn.key.mT, out=turn.scores.view(-1, turn.key.shape[0]))
+        torch.mm(turn.query, turn.key, out=turn.flat_scores)
         rows, columns = turn.strip.rows, turn.strip.columns
         place = (self.score, self.spans, section.sample, section.heads, rows, columns)
         finish_scores(turn.scores, *place)
         if not sweep.maxima(turn.strip) > FLOAT64_FROM:  # NaN has nothing to gain
             return self.no_base
         query = self.query[section.sample, section.heads, rows].double() * self.score.scale
-        exact = finish_scores(query @ turn.key.double().mT, *place)
+        exact = finish_scores(query @ turn.key.double(), *place)
         keys = torch.arange(columns.start, columns.stop, device=exact.device)
         outside = (keys < section.low[rows, None]) | (keys >= section.high[rows, None])
         base = exact.masked_fill(outside, HIDDEN).amax(-1)  # [g, R]
