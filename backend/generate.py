@@ -125,13 +125,9 @@ def configuration(model: LoadedModel, writing: Writing) -> GenerationConfig:
     ends = ends_of(model)
     return GenerationConfig(
         max_new_tokens=writing.new_tokens,
-        min_length=0,
         min_new_tokens=0,
         num_beams=writing.num_beams,
         do_sample=False,  # drawing() samples, with a seed of its own
-        temperature=1.0,
-        top_p=1.0,
-        top_k=0,
         repetition_penalty=1.0,
         no_repeat_ngram_size=0,
         length_penalty=1.0,
