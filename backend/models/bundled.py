@@ -97,8 +97,8 @@ def converted(gguf: Path, name: str) -> Path:
     """The folder of a GGUF file's model in safetensors, float32; made on first use.
 
     Several processes may try at once: each writes a folder of its own beside the final one and renames it; whoever
-    comes second finds the first one's and drops its own. Converting peaks at about
-    four times the float32 weights.
+    comes second finds the first one's and drops its own. Converting peaks at
+    about one and a half times the float32 weights.
     """
     final = converted_folder() / name
     if final.exists():
