@@ -112,7 +112,7 @@ def test_hostile_text_is_never_markdown_or_html(open_page, library, texts):
 def test_the_definition_is_one_click_away_with_its_baseline(open_page, library):
     app = open_page("heads", analysis=library.plain, measure="previous_token")
     assert any(expander.label == "Definition: previous token" for expander in app.expander)
-    assert any("A[i, p_i - 1]" in block.value for block in app.code)
+    assert "Formula: mean over rows i whose previous token is visible of A[i, p_i - 1]" in plain(app)
     assert "Range: 0 to 1" in plain(app)
 
 

@@ -321,9 +321,9 @@ class MapViewer extends MapCanvas {
     const text = tokens.texts[index];
     const segment = tokens.segmentOf(index);
     const facts = [
-      text !== undefined && `text ${JSON.stringify(text)}`,
+      text !== undefined && text !== tokens.label(index) && `text ${JSON.stringify(text)}`,
       tokens.special.has(index) && "special token",
-      segment && segment.name,
+      segment && tokens.segments.length > 1 && segment.name,
     ];
     return [tokens.name(index), ...facts.filter(Boolean)].join(" · ");
   }

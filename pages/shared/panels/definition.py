@@ -14,7 +14,7 @@ def definition(values: HeadValues, layer: int) -> None:
     statistic = values.statistic
     with st.expander(f"Definition: {values.words}"):
         st.text(statistic.caption)
-        st.code(statistic.formula, language=None, wrap_lines=True)
+        st.text(f"Formula: {statistic.formula}")  # st.code would load 1.5 MB of syntax highlighting
         low, high = ("∞" if math.isinf(edge) else f"{edge:g}" for edge in statistic.range)
         uniform = values.uniform.get(layer)
         baseline = "undefined" if uniform is None else f"{uniform:.6g}"
