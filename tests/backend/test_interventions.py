@@ -28,6 +28,7 @@ from backend.interventions import (
 )
 from backend.models import LoadedModel
 from backend.pipeline import Options, analyse
+from backend.settings import PROJECT
 from backend.sites import survey
 from backend.store import Library
 from backend.types import Segment
@@ -536,3 +537,8 @@ def test_tokens_are_taken_out_and_put_in():
         EditTokens(start=0, stop=1).edited([5])
     with pytest.raises(Refused, match="has 1 tokens"):
         EditTokens(start=0, stop=2).edited([5])
+
+
+def test_the_docs_name_every_kind():
+    text = (PROJECT / "docs" / "interventions.md").read_text("utf-8")
+    assert all(f"| `{name}` |" in text for name in interventions.all())
