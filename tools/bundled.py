@@ -18,20 +18,16 @@ from backend.store import Library
 
 STORY = Prompt(
     text="Lily lived by the river. Every morning Lily fed the ducks. One day the ducks did not come. "
-    "Lily walked along the water until she heard them behind the old mill, and every morning after that "
-    "she fed them there."
+    "Lily walked along the water until she heard them behind the old mill, "
+    "and from then on Lily fed the ducks there daily."
 )
 DOCUMENTS = Prompt(
-    documents=[
-        "Mara keeps the red key in the kitchen.",
-        "Jonas keeps the blue key under the stairs.",
-        "Ines keeps the green key in her coat.",
-    ],
-    question="Where is the blue key?",
+    documents=["Mara keeps the red key.", "Jonas keeps the blue key."],
+    question="Who has the blue key?",
 )
 BUNDLED = {
     "bundled-story": ("A short story: Lily and the ducks", STORY),
-    "bundled-documents": ("Three documents and a question: the blue key", DOCUMENTS),
+    "bundled-documents": ("Two documents and a question: the blue key", DOCUMENTS),
 }
 LARGEST_BYTES = 4_000_000
 
@@ -42,12 +38,13 @@ def make(name: str, title: str, prompt: Prompt) -> Path:
         library = Library(Path(scratch))
         made = analyse(load("smollm2-135m-instruct"), prompt, options=Options(), library=library)
         library.update(made.id, title=title)
+        tokens = made.info["n_tokens"]
         target = bundled_folder() / "analyses" / name
         if target.exists():
             shutil.rmtree(target)
-        shutil.copytree(Path(scratch) / "analyses" / made.id, target)
+        shutil.copytree(Path(scratch) / "analyses" / made.id, target, ignore=shutil.ignore_patterns("*.lock"))
     size = (target / "analysis.duckdb").stat().st_size
-    print(f"{name}: {made.info['n_tokens']} tokens, {size / 1e6:.2f} MB")
+    print(f"{name}: {tokens} tokens, {size / 1e6:.2f} MB")
     if size > LARGEST_BYTES:
         raise SystemExit(f"{name} has {size} bytes, at most {LARGEST_BYTES}: shorten its prompt.")
     return target
