@@ -44,13 +44,15 @@ def read(page: str) -> tuple[ViewState, list[str]]:
 
 
 def write(page: str, state: ViewState, query: dict[str, str]) -> None:
-    """Remembers the view and puts it into the address where that differs."""
-    if st.query_params.to_dict() != query:
-        st.query_params.from_dict(query)
+    """Remembers the view and puts it into the address where that differs.
+
+    Remembered first: the next choice may cut this run short while the address is on its way to the browser."""
     st.session_state[STATE] = state
     written = st.session_state.get(WRITTEN, [])
     if not written or written[-1] != (page, query):
         st.session_state[WRITTEN] = [*written, (page, query)][-REMEMBERED:]
+    if st.query_params.to_dict() != query:
+        st.query_params.from_dict(query)
 
 
 def _address_wins(here: tuple[str, dict[str, str]]) -> bool:
