@@ -14,6 +14,7 @@ from torch import Tensor
 
 from kernels.measures import MeasureRequest, distance_index, pool_edges
 from kernels.score import ScoreSpec
+from kernels.threads import numba_is_here
 from kernels.tiles import Spans, visible_cells
 
 CELLS_AT_ONCE = 1 << 24
@@ -62,8 +63,15 @@ def count_distances(score: ScoreSpec, spans: Spans, low: Tensor, high: Tensor) -
 
 def count_blocks(low: Tensor, high: Tensor, n_key: int, side: int) -> Tensor:
     """Cells of each block of the pooled map: [B, Pq, Pk]."""
-    row_edges = pool_edges(low.shape[1], side).to(low.device)
-    key_edges = pool_edges(n_key, side).to(low.device)
+    row_edges, key_edges = pool_edges(low.shape[1], side), pool_edges(n_key, side)
+    if low.device.type == "cpu" and numba_is_here():
+        from kernels.loops_columns import block_counts
+
+        counts = torch.zeros(low.shape[0], len(row_edges) - 1, len(key_edges) - 1, dtype=torch.int64)
+        for own, *run in zip(counts, low.contiguous(), high.contiguous(), strict=True):
+            block_counts(*(part.numpy() for part in (*run, row_edges, key_edges, own)))
+        return counts
+    row_edges, key_edges = row_edges.to(low.device), key_edges.to(low.device)
     before = (torch.minimum(high[..., None], key_edges) - low[..., None]).clamp(
         min=0
     )  # of a row's keys, left of an edge

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from kernels.jit import EDGES, LARGEST, LINE, LOWEST, PER_ROW, SCORES, SUMS, f32, jit, larger
+from kernels.jit import EDGES, LARGEST, LINE, LOWEST, PER_ROW, SCORES, SUMS, WHERE, f32, jit, larger
 
 FOUR = types.UniTuple(types.float32, 4)
 
@@ -183,3 +183,14 @@ def columns(
                         pooled[h, 1, block],
                     )
             top, block = bottom, block + 1
+
+
+@jit(types.void(EDGES, EDGES, EDGES, EDGES, WHERE), SUMS)
+def block_counts(low, high, row_edges, key_edges, counts):
+    """Visible cells of each block, counts [Pq, Pk], from the run of keys low <= key < high of every row."""
+    for block in range(counts.shape[0]):
+        for r in range(row_edges[block], row_edges[block + 1]):
+            first, last = low[r], high[r]
+            for k in range(counts.shape[1]):
+                overlap = min(key_edges[k + 1], last) - max(key_edges[k], first)
+                counts[block, k] += overlap if overlap > 0 else 0

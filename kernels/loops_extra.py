@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from kernels.jit import BLOCKS, EDGES, LINE, LOWEST, PER_ROW, SCORES, SUMS, f32, jit
+from kernels.jit import BLOCKS, EDGES, LARGEST, LINE, LOWEST, PER_ROW, SCORES, SUMS, f32, jit, larger
 from kernels.measures import COVERAGE_SLACK
 
 MASS = types.UniTuple(types.float32, 2)
 PATTERN, MASSES = types.Array(types.int32, 1, "C"), types.Array(types.float64, 1, "C")
+PIECE = 64  # keys looked at together for the strongest
 CLASSES = 4096  # of 1/128 octave: 32 octaves; the last holds everything smaller
 
 
@@ -60,6 +61,14 @@ def token_masses(
                         masses[kind, h, first_row + r] = mass * inverse[h, r]
 
 
+@jit(types.float32(LINE), LARGEST)
+def top_of(line):
+    largest = LOWEST
+    for c in range(line.shape[0]):
+        largest = larger(largest, line[c])
+    return largest
+
+
 @jit(
     types.void(
         *(SCORES, PER_ROW, EDGES, EDGES, types.int64, types.int64),
@@ -79,16 +88,20 @@ def strongest(scores, inverse, low, high, first_row, first_column, top_keys, top
             if inverse[h, r] == 0:
                 continue
             found = 0
-            for c in range(low[r], high[r]):
-                value = scores[h, r, c]
-                if found == top and value <= values[top - 1]:
-                    continue
-                place = min(found, top - 1)
-                while place > 0 and values[place - 1] < value:
-                    values[place], keys[place] = values[place - 1], keys[place - 1]
-                    place -= 1
-                values[place], keys[place] = value, c
-                found = min(found + 1, top)
+            for piece in range(low[r], high[r], PIECE):
+                stop = min(piece + PIECE, high[r])
+                if found == top and top_of(scores[h, r, piece:stop]) <= values[top - 1]:
+                    continue  # nothing here is stronger than what was found
+                for c in range(piece, stop):
+                    value = scores[h, r, c]
+                    if found == top and value <= values[top - 1]:
+                        continue
+                    place = min(found, top - 1)
+                    while place > 0 and values[place - 1] < value:
+                        values[place], keys[place] = values[place - 1], keys[place - 1]
+                        place -= 1
+                    values[place], keys[place] = value, c
+                    found = min(found + 1, top)
             for place in range(found):
                 top_keys[h, first_row + r, place] = first_column + keys[place]
                 top_weights[h, first_row + r, place] = values[place] * inverse[h, r]

@@ -201,3 +201,69 @@ def exponentials(
             seen = count[h % count.shape[0], i]
             below = count_below(row[low[r] : high[r]], f32(NEGLIGIBLE * whole / seen))
             negligible[h, i] = below - (high[r] - low[r] - seen)  # hidden cells of the span are 0, and no weights
+
+
+@jit(types.void(LINE, types.float32, LINE), SUMS)
+def add_weights(line, lse, total):
+    for c in range(line.shape[0]):
+        total[c] += exponential(line[c] - lse)
+
+
+@jit(types.void(LINE, types.float32, LINE), SUMS)
+def keep_larger_scores(line, lse, largest):
+    for c in range(line.shape[0]):
+        x = line[c] - lse
+        largest[c] = x if x > largest[c] else largest[c]
+
+
+@jit(types.float32(LINE), SUMS)
+def sum_of(line):
+    total = f32(0)
+    for c in range(line.shape[0]):
+        total += line[c]
+    return total
+
+
+@jit(
+    types.void(
+        *(SCORES, EDGES, EDGES, FLOATS, types.int64, types.int64, EDGES, EDGES, types.boolean),
+        *(types.Array(types.float32, 3, "A"), LINE),
+    ),
+    SUMS,
+)
+def picture(
+    scores,  # [g, R, C]
+    low,
+    high,  # [R] spans, relative to the first column
+    lse,  # [g, R]
+    first_row,
+    first_column,  # where the strip lies in the window
+    row_edges,
+    key_edges,  # of the picture, from the window's first row and column
+    mean,  # sums, or else the largest
+    values,  # [g, P, P'], added to
+    scratch,  # [C or more]
+):
+    """Sum or largest of the weights of each block that the strip touches."""
+    n_rows = scores.shape[1]
+    for h in range(scores.shape[0]):
+        block, top = np.searchsorted(row_edges, first_row, side="right") - 1, 0
+        while top < n_rows:
+            bottom = min(row_edges[block + 1] - first_row, n_rows)
+            scratch[:] = f32(0) if mean else LOWEST
+            for r in range(top, bottom):
+                if high[r] > low[r] and mean:
+                    add_weights(scores[h, r, low[r] : high[r]], lse[h, r], scratch[low[r] : high[r]])
+                elif high[r] > low[r]:
+                    keep_larger_scores(scores[h, r, low[r] : high[r]], lse[h, r], scratch[low[r] : high[r]])
+            own = np.searchsorted(key_edges, first_column, side="right") - 1
+            stop = first_column + scores.shape[2]
+            while own < values.shape[2] and key_edges[own] < stop:
+                left = max(key_edges[own], first_column) - first_column
+                part = scratch[left : min(key_edges[own + 1], stop) - first_column]
+                if mean:
+                    values[h, block, own] += sum_of(part)
+                else:
+                    values[h, block, own] = max(values[h, block, own], exponential(largest_of(part)))
+                own += 1
+            top, block = bottom, block + 1

@@ -6,6 +6,7 @@ per thread, so the threads started here are told to use one, and everybody else'
 
 from __future__ import annotations
 
+import importlib.util
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,11 @@ import torch
 _lock = threading.Lock()
 _pool: ThreadPoolExecutor | None = None
 _size = 0
+
+
+def numba_is_here() -> bool:
+    """Whether compiled loops can run in these threads."""
+    return importlib.util.find_spec("numba") is not None
 
 
 def threads() -> int:

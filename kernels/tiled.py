@@ -10,7 +10,6 @@ On the CPU one thread works on one strip, so that nothing waits within it (kerne
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,7 +24,7 @@ from kernels.score import ScoreSpec
 from kernels.strip import Section, Strip
 from kernels.sums import PADDING, Sums
 from kernels.sweep_torch import TorchSweep
-from kernels.threads import run_all, threads
+from kernels.threads import numba_is_here, run_all, threads
 from kernels.tiles import FLOAT64_FROM, HIDDEN, Spans, finish_scores, spans_of
 
 STRIP_ROWS = 192  # rows of all heads of a strip together: enough for the matrix products
@@ -60,7 +59,7 @@ def attend_tiled(query: Tensor, key: Tensor, value: Tensor, score: ScoreSpec, re
 
 def choose_sweep(device: torch.device) -> type:
     """The compiled loops on the CPU where numba is installed, tensor operations elsewhere."""
-    if device.type != "cpu" or importlib.util.find_spec("numba") is None:
+    if device.type != "cpu" or not numba_is_here():
         return TorchSweep
     from kernels.sweep import NumbaSweep
 

@@ -15,6 +15,7 @@ from torch import Tensor
 from kernels.checks import check_query_and_key, check_score
 from kernels.measures import pool_edges
 from kernels.score import ScoreSpec
+from kernels.threads import numba_is_here
 from kernels.tiles import FLOAT64_FROM, HIDDEN, Spans, finish_scores, spans_of, visible_cells
 
 ROWS_AT_ONCE = 256
@@ -57,6 +58,10 @@ def pooled(
     if size < 1:
         raise ValueError(f"size: expected 1 or more, got {size}.")
     rows, columns, spans = _check(query, key, score, lse, rows, columns)
+    if _by_loops(query, spans, lse, rows):
+        from kernels.picture import draw
+
+        return draw(query, key, score, spans, lse, rows, columns, size, how == "mean")
     row_edges = pool_edges(rows.stop - rows.start, size) + rows.start
     key_edges = pool_edges(columns.stop - columns.start, size)
     row_block, key_block = (_block_of(edges, query.device) for edges in (row_edges, key_edges))
@@ -75,6 +80,13 @@ def pooled(
         count, value = reduced
         picture[:, :, first:last] = value / count if how == "mean" else value.masked_fill(count == 0, torch.nan)
     return picture
+
+
+def _by_loops(query: Tensor, spans: Spans, lse: Tensor, rows: slice) -> bool:
+    """Whether compiled loops can draw this window: see kernels/picture.py."""
+    level = lse[:, :, rows]
+    plain = ((level.abs() <= FLOAT64_FROM) | (level == HIDDEN)).all()  # neither huge nor NaN
+    return query.device.type == "cpu" and not spans.masked and bool(plain) and numba_is_here()
 
 
 def _block_of(edges: Tensor, device: torch.device) -> Tensor:

@@ -5,7 +5,7 @@ import torch
 
 from kernels.measures import NOTHING, MeasureRequest
 from kernels.reference import attend_reference, dense_scores, softmax_with_sink
-from kernels.score import real_rows
+from kernels.score import ScoreSpec, real_rows
 from kernels.tiled import attend_tiled
 from kernels.window import pooled, visible, weights
 from tests.kernels.triton_variants import VARIANTS
@@ -61,6 +61,28 @@ def test_picture_of_a_part_of_the_map():
                 cells[..., top:bottom, left:right].sum((-2, -1)),
             )
             torch.testing.assert_close(got[..., p, q].double(), total / count, atol=1e-6, rtol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("how", ["mean", "max"])
+@pytest.mark.parametrize("rule", [{}, {"causal": False}, {"window": 40}, {"softcap": 2.0}], ids=str)
+def test_pictures_of_many_strips(rule, how, monkeypatch):
+    query, key = torch.randn(2, 4, 500, 16), torch.randn(2, 2, 500, 16)
+    score = ScoreSpec(0.5, key_padding=torch.arange(500).expand(2, -1) >= torch.tensor([[0], [77]]), **rule)
+    lse = attend_tiled(query, key, key, score, NOTHING).lse
+    rows, columns = slice(100, 477), slice(3, 402)
+    got = pooled(query, key, score, lse, rows, columns, 37, how)
+    monkeypatch.setattr("kernels.window._by_loops", lambda *_: False)  # the same by tensor operations
+    expected = pooled(query, key, score, lse, rows, columns, 37, how)
+    torch.testing.assert_close(got, expected, atol=1e-6, rtol=1e-5, equal_nan=True)
+
+
+def test_a_picture_does_not_hide_nan():
+    query, key = torch.randn(1, 1, 40, 16), torch.randn(1, 1, 40, 16)
+    query[0, 0, 20] = torch.nan
+    lse = attend_tiled(query, key, key, ScoreSpec(0.3), NOTHING).lse
+    for how in ("mean", "max"):
+        got = pooled(query, key, ScoreSpec(0.3), lse, slice(None), slice(None), 4, how)
+        assert got[0, 0, 2, :3].isnan().all() and got[0, 0, 1, :2].isfinite().all()
 
 
 @pytest.mark.parametrize(
