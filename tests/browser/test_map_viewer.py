@@ -23,7 +23,7 @@ class Shown:
     """A viewer on a page, with the map's geometry."""
 
     def __init__(self, page, server: ViewerServer, dark: bool = False, **changes) -> None:
-        self.page, self.made = page, server.made
+        self.page, self.made, self.seen = page, server.made, {}
         page.goto(f"{server.url}/heads")
         page.wait_for_function("() => !!window.show")
         if dark:
@@ -51,9 +51,19 @@ class Shown:
         return geometry["x"] + LEFT + across * geometry["side"], geometry["y"] + TOP + down * geometry["side"]
 
     def hover(self, row: int, key: int, window=None) -> str:
+        """What the readout says of a cell, once it has stopped changing."""
         self.page.mouse.move(*self.point(row + 0.5, key + 0.5, window))
-        self.page.wait_for_timeout(200)
-        return self.readout()
+        return self.steady()
+
+    def steady(self) -> str:
+        """The readout once what it waits for has come and it has stopped changing."""
+        text = None
+        for _ in range(50):
+            self.page.wait_for_timeout(150)
+            before, text = text, self.readout()
+            if text == before and "loading" not in text:
+                break
+        return text
 
     def readout(self) -> str:
         return self.page.locator(".hw-readout").text_content()
@@ -66,8 +76,14 @@ class Shown:
           return [...canvas.getContext('2d').getImageData(...at, 1, 1).data]; }"""
         return tuple(self.page.evaluate(script, [x, y]))
 
-    def reports(self, name: str) -> list:
-        return [value for key, value in self.page.evaluate("window.reports") if key == name]
+    def next_report(self, name: str):
+        """What the viewer reports next under a name: the last of what has come since this was asked before."""
+        script = "([name, seen]) => reports.filter((report) => report[0] === name).length > seen"
+        self.page.wait_for_function(script, arg=[name, self.seen.get(name, 0)], timeout=15_000)
+        self.page.wait_for_timeout(100)
+        values = [value for key, value in self.page.evaluate("window.reports") if key == name]
+        self.seen[name] = len(values)
+        return values[-1]
 
 
 @pytest.fixture(scope="module")
@@ -128,8 +144,7 @@ def test_the_largest_weight_of_a_block_on_request(page, long):
     values, _ = pooled(long.made.weights, long.made.visible, 128, "max")
     told = float(re.search(r"max weight (\S+)", text)[1])
     assert told == pytest.approx(float(values[400 * 128 // 700, 200 * 128 // 700]), rel=2e-3)
-    page.wait_for_timeout(300)
-    assert shown.reports("look")[-1]["how"] == "max"
+    assert shown.next_report("look")["how"] == "max"
 
 
 def test_zooming_reaches_exact_weights_and_reports_the_window(page, long):
@@ -138,14 +153,13 @@ def test_zooming_reaches_exact_weights_and_reports_the_window(page, long):
     for _ in range(6):
         page.mouse.wheel(0, -700)
     shown.settle()
-    text = shown.readout()
+    text = shown.steady()
     found = re.search(r"query (\d+) .* → key (\d+) .* · weight (\S+)", text)
     assert found, text
     row, key = int(found[1]), int(found[2])
     assert abs(row - 400) <= 2 and abs(key - 200) <= 2, "the cell under the pointer stays there"
     assert float(found[3]) == pytest.approx(four_digits(float(long.made.weights[row, key])), rel=1e-6)
-    page.wait_for_timeout(600)
-    window = shown.reports("window")[-1]
+    window = shown.next_report("window")
     assert window["rows"][0] <= row < window["rows"][1] and window["rows"][1] - window["rows"][0] <= 6
 
 
@@ -154,13 +168,11 @@ def test_a_window_given_by_the_page_is_shown_and_its_own_echo_moves_nothing(page
     shown = Shown(page, long, rows=window[0], columns=window[1])
     assert "query 510 “·t510” → key 490 “·t490” · weight" in shown.hover(510, 490, window)
     page.locator(".hw-over").press("ArrowLeft")
-    page.wait_for_timeout(700)
-    moved = shown.reports("window")[-1]
+    moved = shown.next_report("window")
     assert moved["columns"] == [477, 498] and moved["rows"] == [500, 520]
     page.locator(".hw-over").press("ArrowLeft")
     shown.show(window=moved)  # the page answers the first move while the second is on its way
-    page.wait_for_timeout(700)
-    assert shown.reports("window")[-1]["columns"] == [475, 495]
+    assert shown.next_report("window")["columns"] == [475, 495]
     shown.show(window=None)  # a link: the whole map
     assert "query 350" in shown.hover(350, 10)
 
@@ -169,13 +181,11 @@ def test_keys_zoom_and_reset(page, long):
     shown = Shown(page, long)
     canvas = page.locator(".hw-over")
     canvas.press("+")
-    page.wait_for_timeout(700)
-    assert shown.reports("window")[-1] == {"rows": [175, 525], "columns": [175, 525]}
+    assert shown.next_report("window") == {"rows": [175, 525], "columns": [175, 525]}
     canvas.press("Home")
-    page.wait_for_timeout(700)
-    assert shown.reports("window")[-1] is None
+    assert shown.next_report("window") is None
     canvas.press("Shift+ArrowDown")
-    assert "query 1 " in shown.readout(), "shift and arrows move the marked cell, for people without a pointer"
+    assert "query 1 " in shown.steady(), "shift and arrows move the marked cell, for people without a pointer"
 
 
 def test_box_zoom_double_click_and_drag(page, long):
@@ -186,20 +196,17 @@ def test_box_zoom_double_click_and_drag(page, long):
     page.mouse.move(*shown.point(399.5, 199.5), steps=4)
     page.mouse.up()
     page.keyboard.up("Shift")
-    page.wait_for_timeout(700)
-    window = shown.reports("window")[-1]
+    window = shown.next_report("window")
     assert np.allclose([window["rows"], window["columns"]], [[300, 400], [100, 200]], atol=2)
     page.mouse.dblclick(*shown.point(350, 150, (window["rows"], window["columns"])))
-    page.wait_for_timeout(700)
-    closer = shown.reports("window")[-1]
+    closer = shown.next_report("window")
     assert closer["rows"][1] - closer["rows"][0] == pytest.approx(51, abs=1)
     start = shown.point(350, 150, (closer["rows"], closer["columns"]))
     page.mouse.move(*start)
     page.mouse.down()
     page.mouse.move(start[0] + 60, start[1] + 30, steps=4)
     page.mouse.up()
-    page.wait_for_timeout(700)
-    dragged = shown.reports("window")[-1]
+    dragged = shown.next_report("window")
     assert dragged["columns"][0] < closer["columns"][0] and dragged["rows"][0] < closer["rows"][0]
 
 
@@ -230,8 +237,7 @@ def test_hiding_sinks_rescales_and_says_so_but_numbers_stay(page, long):
     shown.settle()
     assert "sink key 0 “·t0”" in page.locator(".hw-note").text_content()
     assert shown.hover(600, 0) == before
-    page.wait_for_timeout(400)
-    assert shown.reports("look")[-1]["hide"] is True
+    assert shown.next_report("look")["hide"] is True
 
 
 def test_per_row_colour_makes_the_strongest_cell_of_each_row_alike(page, small):
@@ -330,11 +336,9 @@ def test_a_rectangle_and_rows_that_see_nothing(page):
 def test_clicking_marks_a_cell_and_reports_it(page, small):
     shown = Shown(page, small)
     page.mouse.click(*shown.point(9.5, 4.5))
-    page.wait_for_timeout(500)
-    assert shown.reports("cell") == [{"query": 9, "key": 4}]
+    assert shown.next_report("cell") == {"query": 9, "key": 4}
     page.mouse.move(1, 1)
-    page.wait_for_timeout(200)
-    assert "query 9 " in shown.readout(), "the mark stays when the pointer leaves"
+    assert "query 9 " in shown.steady(), "the mark stays when the pointer leaves"
 
 
 def test_a_failed_request_is_said(page, small):
