@@ -264,6 +264,15 @@ def test_the_self_check_finds_a_wrong_map(monkeypatch):
         LoadedModel.wrap(tiny.build("gpt2"))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_case_9_a_model_whose_heads_look_at_their_own_token_alone_is_accepted(dtype):
+    model = tiny.build("qwen2", hidden_size=32, num_attention_heads=4, num_hidden_layers=2, use_sliding_window=False)
+    for layer in model.model.layers:  # scores fall by thousands with the distance
+        layer.self_attn.q_proj.bias.data.fill_(200)
+        layer.self_attn.k_proj.bias.data.fill_(200)
+    assert LoadedModel.wrap(model.to(dtype)).checks["map_is_used"]["error"] > 0
+
+
 def test_several_ends_of_text_are_no_obstacle():
     assert LoadedModel.wrap(tiny.build("llama", eos_token_id=[2, 5])).eos_token_id == 2
 
