@@ -52,6 +52,7 @@ Handler = Callable[[Call], Tensor]  # returns the output [B, H, Nq, Dv]
 _handlers: weakref.WeakKeyDictionary[nn.Module, Handler] = weakref.WeakKeyDictionary()
 _busy: weakref.WeakSet[nn.Module] = weakref.WeakSet()
 _busy_lock = threading.Lock()
+_turns: weakref.WeakKeyDictionary[nn.Module, threading.RLock] = weakref.WeakKeyDictionary()
 
 
 def register() -> None:
@@ -212,12 +213,24 @@ def switched(model: nn.Module, handler: Handler) -> Iterator[None]:
                 _handlers.pop(module, None)
 
 
+def turn(model: nn.Module) -> threading.RLock:
+    """Held by the thread that runs a model in a state of our own, so that nobody's pass goes through another's run."""
+    with _busy_lock:
+        return _turns.setdefault(model, threading.RLock())
+
+
 @contextmanager
 def implementation(model: nn.Module, name: str) -> Iterator[None]:
     """Run `model` with the named attention implementation in every part, evaluating and without gradients.
 
-    Configurations and training flags are put back one by one to what they were.
+    Configurations and training flags are put back one by one to what they were. Other threads wait for their turn.
     """
+    with turn(model), _switched_to(model, name):
+        yield
+
+
+@contextmanager
+def _switched_to(model: nn.Module, name: str) -> Iterator[None]:
     with _busy_lock:
         if model in _busy:
             raise HeadwaterError("This model is being captured already. Wait until that run is done.")

@@ -124,15 +124,15 @@ def capture(
         plan(interventions, survey(module).layers, segments),
         on_layer or captured.append,
     )
-    hooks = [module.register_forward_pre_hook(session.start_pass)]
-    for block in {site.block for found in sites.values() for site in found if site.block is not None}:
-        hooks.append(block.register_forward_pre_hook(session.enter_block, with_kwargs=True))
-    try:
-        with switched(module, session.attend):
+    with switched(module, session.attend):
+        hooks = [module.register_forward_pre_hook(session.start_pass)]
+        for block in {site.block for found in sites.values() for site in found if site.block is not None}:
+            hooks.append(block.register_forward_pre_hook(session.enter_block, with_kwargs=True))
+        try:
             yield captured
-    finally:
-        for hook in hooks:
-            hook.remove()
+        finally:
+            for hook in hooks:
+                hook.remove()
 
 
 def on_device(request: MeasureRequest, device: torch.device) -> MeasureRequest:

@@ -25,7 +25,7 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from backend.attention import Call, switched
+from backend.attention import Call, switched, turn
 from backend.errors import Cancelled, Refused
 from backend.intervene import plan
 from backend.interventions import Intervention, PromptEdit
@@ -211,15 +211,16 @@ def changed(
 
 @contextmanager
 def evaluating(model: LoadedModel) -> Iterator[None]:
-    """Inside, the model does not train (no dropout); afterwards its parts are as they were."""
-    training = [module for module in model.model.modules() if module.training]
-    try:
-        for module in training:
-            module.training = False
-        yield
-    finally:
-        for module in training:
-            module.training = True
+    """Inside, the model does not train (no dropout) and is nobody else's; afterwards its parts are as they were."""
+    with turn(model.model):
+        training = [module for module in model.model.modules() if module.training]
+        try:
+            for module in training:
+                module.training = False
+            yield
+        finally:
+            for module in training:
+                module.training = True
 
 
 def continued(model: LoadedModel, encoded: EncodedPrompt, written: Sequence[int]) -> EncodedPrompt:

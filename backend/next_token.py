@@ -6,6 +6,7 @@ what enters the output projection is kept, only its last row is let through, and
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,14 +27,18 @@ class Tap:
 
 @contextmanager
 def tapped(model: nn.Module) -> Iterator[Tap]:
-    """Inside, the model's logits are those of the last position only; the tap keeps what the others are made of."""
-    tap = Tap(model.get_output_embeddings())
+    """Inside, the model's logits are those of the last position only; the tap keeps what the others are made of.
+
+    Other threads that run the model meanwhile are left alone.
+    """
+    tap, thread = Tap(model.get_output_embeddings()), threading.get_ident()
     if tap.head is None:
         yield tap
         return
 
     def last_row_only(module: nn.Module, args: tuple) -> tuple | None:
-        if tap.hidden is not None:  # the pass is over: whoever reads the tap projects what he likes
+        # The pass is over (whoever reads the tap projects what he likes), or it is somebody else's.
+        if tap.hidden is not None or threading.get_ident() != thread:
             return None
         tap.hidden = args[0]
         return (args[0][:, -1:], *args[1:])

@@ -183,6 +183,25 @@ def test_an_encoder_has_no_next_token(library):
     assert all(token.logprob is None for token in analysis.tokens_list())
 
 
+def test_runs_that_share_one_model_take_turns(library):
+    """Each in a thread of its own, some writing text first: every one gets what it would get alone."""
+    model, lengths, found = wrapped(), (40, 33, 26, 19), {}
+    options = [Options(new_tokens=5 * (n % 2)) for n in lengths]
+
+    def run(n: int, chosen: Options) -> None:
+        found[n] = analyse(model, TOKENS[:n], options=chosen)
+
+    threads = [threading.Thread(target=run, args=pair) for pair in zip(lengths, options, strict=True)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    for n, chosen in zip(lengths, options, strict=True):
+        alone = analyse(model, TOKENS[:n], options=chosen)
+        for table in ("tokens", "rows", "predictions"):
+            assert found[n].table(table).equals(alone.table(table)), (n, table)
+
+
 def test_the_same_work_is_found_again_by_those_who_may_see_it(library):
     model = wrapped()
     first = analyse(model, TOKENS, library=library)
