@@ -10,7 +10,7 @@ from kernels.measures import COVERAGE_SLACK
 
 MASS = types.UniTuple(types.float32, 2)
 PATTERN, MASSES = types.Array(types.int32, 1, "C"), types.Array(types.float64, 1, "C")
-PIECE = 64  # keys looked at together for the strongest
+PIECE = 16  # keys looked at together for the strongest
 CLASSES = 4096  # of 1/128 octave: 32 octaves; the last holds everything smaller
 
 
