@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -48,6 +49,14 @@ def query_of(page) -> dict[str, str]:
     return {name: values[0] for name, values in parse_qs(urlsplit(page.url).query).items()}
 
 
+def becomes(page, read, expected, seconds: float = 15):
+    """What `read` gives, as soon as it is what is expected, or else after that many seconds."""
+    end = time.monotonic() + seconds
+    while (found := read()) != expected and time.monotonic() < end:
+        page.wait_for_timeout(100)  # not time.sleep: the page's events arrive only while Playwright waits
+    return found
+
+
 def in_map(page, across: float, down: float) -> tuple[float, float]:
     """A place of the map, as shares of its sides, on the page."""
     box = page.locator(".hw-over").bounding_box()
@@ -56,7 +65,14 @@ def in_map(page, across: float, down: float) -> tuple[float, float]:
 
 
 def readout(page) -> str:
-    return page.locator(".hw-readout").text_content()
+    """The readout once what it waits for has come and it has stopped changing."""
+    text = None
+    for _ in range(60):
+        page.wait_for_timeout(200)
+        before, text = text, page.locator(".hw-readout").text_content()
+        if text == before and "loading" not in text:
+            break
+    return text
 
 
 def click_head(page, row: int, head: int) -> None:
@@ -70,12 +86,14 @@ def click_head(page, row: int, head: int) -> None:
 def test_a_click_and_the_arrows_choose_a_head(page, address):
     open_heads(page, address, "analysis=short-one")
     click_head(page, 1, 2)
-    assert query_of(page) == {"analysis": "short-one", "layer": "1", "head": "2"}
+    chosen = {"analysis": "short-one", "layer": "1", "head": "2"}
+    assert becomes(page, lambda: query_of(page), chosen) == chosen
     assert "Attention map of 1.2" in page.locator(".hw-over").get_attribute("aria-label")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowRight")
     settle(page)
-    assert query_of(page) == {"analysis": "short-one", "layer": "2", "head": "3"}
+    chosen = {"analysis": "short-one", "layer": "2", "head": "3"}
+    assert becomes(page, lambda: query_of(page), chosen) == chosen
     assert page.get_by_label("Layer (0 to 2)").input_value() == "2"
 
 
@@ -90,7 +108,7 @@ def test_small_maps_come_with_one_request_per_layer_and_nothing_leaves_the_host(
     assert loaded == [True] * 3
     page.get_by_text("Measure", exact=True).last.click()
     settle(page)
-    assert query_of(page)["grid"] == "values"
+    assert becomes(page, lambda: query_of(page).get("grid"), "values") == "values"
     assert page.locator(".hg-strip canvas").count() == 3
     assert {urlsplit(url).hostname for url in asked if url.startswith("http")} == {"127.0.0.1"}
 
@@ -117,8 +135,9 @@ def test_a_link_brings_window_cell_and_look_back_in_another_browser(page, chromi
     page.get_by_role("button", name="Log", exact=True).click()
     page.get_by_role("button", name="to token").click()
     settle(page)
+    named = {"analysis", "head", "rows", "columns", "query", "key", "scale", "direction"}
+    assert becomes(page, lambda: set(query_of(page)), named) == named
     query = query_of(page)
-    assert {"rows", "columns", "query", "key"} <= set(query)
     assert query["scale"] == "log" and query["direction"] == "to"
     page.mouse.move(640, 90)
     page.wait_for_timeout(600)
@@ -134,13 +153,8 @@ def test_a_link_brings_window_cell_and_look_back_in_another_browser(page, chromi
 def test_switching_heads_keeps_the_window(page, address):
     open_heads(page, address, "analysis=long-one&rows=100:200&columns=50:150")
     click_head(page, 1, 1)
-    assert query_of(page) == {
-        "analysis": "long-one",
-        "layer": "1",
-        "head": "1",
-        "rows": "100:200",
-        "columns": "50:150",
-    }
+    chosen = {"analysis": "long-one", "layer": "1", "head": "1", "rows": "100:200", "columns": "50:150"}
+    assert becomes(page, lambda: query_of(page), chosen) == chosen
     page.mouse.move(*in_map(page, 0.505, 0.505))
     page.wait_for_timeout(500)
     assert "query 150 " in readout(page) and "key 100 " in readout(page)
@@ -163,9 +177,9 @@ def test_the_ranked_list_chooses_a_head(page, address):
     box = chart.bounding_box()
     before = query_of(page)
     page.mouse.click(box["x"] + 70, box["y"] + 14)  # the first bar
-    settle(page)
+    title = "Heads by entropy; this head is 1 of 12"
+    assert becomes(page, lambda: page.get_by_text("Heads by entropy").text_content(), title) == title
     assert query_of(page) != before
-    assert "this head is 1 of 12" in page.get_by_text("Heads by entropy").text_content()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
