@@ -38,6 +38,8 @@ def encode(model: LoadedModel, prompt: str | Prompt | list[int]) -> EncodedPromp
     if isinstance(prompt, list):
         return check_length(model, encode_ids(model, prompt))
     prompt = Prompt(text=prompt) if isinstance(prompt, str) else prompt
+    if not isinstance(prompt, Prompt):
+        raise Refused(f"A prompt is a text, a Prompt or a list of token ids; got {type(prompt).__name__}.")
     form = main_form(prompt)
     check_texts(prompt)
     if model.tokenizer is None:

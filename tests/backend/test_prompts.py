@@ -190,6 +190,8 @@ TURN = {"role": "user", "content": "hello"}
         ([5, 10**6], "1000000"),
         ([True], "True"),
         (["a"], "'a'"),
+        ((5, 6), "got tuple"),
+        (None, "got NoneType"),
     ],
     ids=str,
 )
