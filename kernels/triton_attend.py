@@ -53,7 +53,7 @@ def measure(
     counts = count_cells(score, spans, request, heads)
     visible_keys = counts.rows.expand(batch, heads, n_query)
     seen = visible_keys > 0
-    bound = torch.where(seen, NEGLIGIBLE / visible_keys.clamp(min=1), -1.0)
+    bound = torch.where(seen, NEGLIGIBLE / visible_keys.clamp(min=1), 0.0)
     wanted = Wanted(request.keys, request.distances, request.pooled, bound.contiguous() if request.rows else None)
     measures = dict(rows.measures)
     if request.rows:

@@ -1,12 +1,13 @@
 """Pass 2: what needs finished weights, rebuilt tile by tile from Q, K and what pass 1 kept of each row.
 
-One program walks along block diagonals of the map: on one of them every tile holds the same distances in the same
-cells, so the sums by distance cost one addition per cell and are skewed only once, at the end of the diagonal. Tiles
-are transposed, [keys, rows]: sums per key then run along a thread's own registers, and the one sum per row, the count
-of negligible weights, is packed four to a number before it crosses threads.
+One program walks along a block diagonal of the map: every tile of it holds the same distances in the same cells, so
+the sums by distance cost one addition per cell and are skewed only once, at the end. Tiles are [keys, rows]: the
+sums per key run along a thread's own registers, and the one sum per row, the count of negligible weights, is
+packed four to a number before it crosses threads.
 
 Everything is deterministic: each program owns the partial sums it adds to, and torch adds the partial sums of the
-programs in a fixed order afterwards. There are `programs` of them per head, whatever the length, so memory stays O(N).
+programs in a fixed order afterwards. A launch runs `programs` diagonals of each head, the next launch adds the next
+ones to the same partial sums: there are as many of them whatever the length, and memory stays O(N).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from kernels.triton_score import Rule, first_key, scores, visible
 
 PROGRAMS = 512  # on a device, over all heads: about four for each multiprocessor of a large GPU
 INTERPRETED_PROGRAMS = 16
+LEAST_SLOTS = 16  # blocks of the pooled map beside each other in a tile: with fewer the compiler spills registers
 WORKSPACE_BYTES = 256 << 20  # partial sums held at once; more heads than fit are taken in turns
 
 
@@ -48,6 +50,7 @@ class Pools(NamedTuple):
 
     of_row: Any  # int32 [Nq]
     of_key: Any  # int32 [Nk]
+    row_edges: Any  # int32 [Pq + 1]
     key_blocks: int
 
 
@@ -91,25 +94,28 @@ def raise_to(pointer, where, value, inside):
 
 
 @triton.jit
-def count_by_row(flags, SIDE: tl.constexpr):
-    """Number of true cells of each column: [SIDE, SIDE] -> int32 [SIDE]. Four columns share a number on the way across
-    threads: a count of at most 128 fits into eight bits."""
-    bits = tl.arange(0, 4) * 8
-    columns = tl.reshape(flags.to(tl.int32), [SIDE, SIDE // 32, 4, 8])
+def count_by_row(flags, KEYS: tl.constexpr, ROWS: tl.constexpr):
+    """Number of true cells of each column: [KEYS, ROWS] -> int32 [ROWS].
+
+    Columns share a number on the way across threads: a count of at most 128 fits into eight bits."""
+    SHARING: tl.constexpr = 4 if ROWS >= 32 else 2
+    bits = tl.arange(0, SHARING) * 8
+    columns = tl.reshape(flags.to(tl.int32), [KEYS, ROWS // (8 * SHARING), SHARING, 8])
     packed = tl.sum(columns << bits[None, None, :, None], 2)
-    counts = tl.sum(packed, 0)[:, None, :]  # [SIDE // 32, 1, 8]
-    return tl.reshape((counts >> bits[None, :, None]) & 255, [SIDE])
+    counts = tl.sum(packed, 0)[:, None, :]  # [ROWS // (8 * SHARING), 1, 8]
+    return tl.reshape((counts >> bits[None, :, None]) & 255, [ROWS])
 
 
 @triton.jit
-def sums_by_distance(tile, scratch, SIDE: tl.constexpr):
+def sums_by_distance(parts, scratch, SIDE: tl.constexpr, ROWS: tl.constexpr):
     """Sums of a tile [keys, rows] over the cells with row - key = x, and over those with x - SIDE: [SIDE], [SIDE].
 
-    The tile goes through memory, [SIDE, SIDE] of this program's own, and is read back skewed, a few keys at a time:
-    a skew in registers would need three tiles of them.
+    The tile, given as parts of ROWS rows, goes through memory, [SIDE, SIDE] of this program's own, and is read back
+    skewed, a few keys at a time: a skew in registers would need three tiles of them.
     """
-    x, key = tl.arange(0, SIDE), tl.arange(0, SIDE)
-    tl.store(scratch + key[:, None] * SIDE + x[None, :], tile)
+    x, key, local = tl.arange(0, SIDE), tl.arange(0, SIDE), tl.arange(0, ROWS)
+    for part in tl.static_range(SIDE // ROWS):
+        tl.store(scratch + key[:, None] * SIDE + part * ROWS + local[None, :], parts[part])
     tl.debug_barrier()
     ahead, behind = tl.zeros([SIDE], tl.float32), tl.zeros([SIDE], tl.float32)
     for first in range(0, SIDE, 16):
@@ -123,28 +129,27 @@ def sums_by_distance(tile, scratch, SIDE: tl.constexpr):
 
 @triton.jit
 def add_pooled(
-    tile, sums, largest, partials, pools, owner, row0, key0, rule, SIDE: tl.constexpr, SLOTS: tl.constexpr,
-    STRIPS: tl.constexpr,
+    tile, partials, pools, owner, row0, key0, rule, KEYS: tl.constexpr, ROWS: tl.constexpr, SLOTS: tl.constexpr,
 ):  # fmt: skip
-    """Add a tile [keys, rows] to the blocks of the pooled map that it touches: at most STRIPS by SLOTS."""
-    i, j = row0 + tl.arange(0, SIDE), key0 + tl.arange(0, SIDE)
-    of_row = tl.load(pools.of_row + i, mask=i < rule.n_query, other=-1)
-    of_key = tl.load(pools.of_key + j, mask=j < rule.n_key, other=-1)
+    """Add a tile [keys, rows] to the blocks of the pooled map that it touches, SLOTS of them side by side at most."""
+    local = tl.arange(0, KEYS)
+    of_key = tl.load(pools.of_key + key0 + local, mask=key0 + local < rule.n_key, other=-1)
     first = tl.load(pools.of_row + row0)
-    last = tl.load(pools.of_row + tl.minimum(row0 + SIDE, rule.n_query) - 1)
+    last = tl.load(pools.of_row + tl.minimum(row0 + ROWS, rule.n_query) - 1)
     left = tl.load(pools.of_key + key0)
-    if STRIPS <= 3:  # a loop inside would keep the compiler from overlapping loads with arithmetic around it
-        for n in tl.static_range(STRIPS):
-            if first + n <= last:
-                if first < last:
-                    part = tl.where((of_row == first + n)[None, :], tile, 0.0)
-                    sums, largest = tl.sum(part, 1), tl.max(part, 1)
-                add_strip(sums, largest, of_key - left, partials, pools, owner, first + n, left, rule, SLOTS)
-    else:
+    if row0 < rule.n_query:  # inside a condition, the loop does not keep the compiler from overlapping loads around it
         for strip in range(first, last + 1):
-            part = tl.where((of_row == strip)[None, :], tile, 0.0)
-            sums, largest = tl.sum(part, 1), tl.max(part, 1)
+            sums, largest = sums_of_strip(tile, strip, row0, pools, ROWS)
             add_strip(sums, largest, of_key - left, partials, pools, owner, strip, left, rule, SLOTS)
+
+
+@triton.jit
+def sums_of_strip(tile, strip, row0, pools, ROWS: tl.constexpr):
+    """Sum and maximum per key over the rows of one strip of the pooled map."""
+    row = tl.arange(0, ROWS)
+    top, bottom = tl.load(pools.row_edges + strip) - row0, tl.load(pools.row_edges + strip + 1) - row0
+    part = tl.where(((row >= top) & (row < bottom))[None, :], tile, 0.0)
+    return tl.sum(part, 1), tl.max(part, 1)
 
 
 @triton.jit
@@ -161,66 +166,87 @@ def add_strip(sums, largest, of_key, partials, pools, owner, strip, left, rule, 
 
 
 @triton.jit
+def take_part(
+    by_distance, q, k, lse, limit, partials, pools, rule, b, h, bh, owner, row0, key0, full, SCORES: tl.constexpr,
+    KEYS: tl.constexpr, ROWS: tl.constexpr, SLOTS: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """A part of the rows of a tile: [KEYS, ROWS]. Parts in turn need the registers of one."""
+    i, j = row0 + tl.arange(0, ROWS), key0 + tl.arange(0, KEYS)
+    inside = i < rule.n_query
+    s = scores(tl.dot(k, tl.trans(q), input_precision=PRECISION), b, h, i[None, :], j[:, None], rule)
+    at_row = bh.to(tl.int64) * rule.n_query + i
+    total = tl.load(lse + at_row, mask=inside, other=float("inf"))
+    if SCORES:
+        p = tl.where((total < float("inf"))[None, :], s, 0.0)
+    else:
+        p = tl.exp2(s - total[None, :])
+    if (full == 0) | (key0 + KEYS > rule.n_key):
+        seen = visible(b, h, i[None, :], j[:, None], rule)
+        p = tl.where(seen, p, 0.0 if SCORES else -1.0)
+    if partials.negligible is not None:
+        bound = tl.load(limit + at_row, mask=inside, other=0.0)
+        # As bits, weights keep their order and the -1 of a hidden cell comes after all of them.
+        few = p.to(tl.uint32, bitcast=True) < bound.to(tl.uint32, bitcast=True)[None, :]
+        add(partials.negligible, owner.to(tl.int64) * rule.n_query + i, count_by_row(few, KEYS, ROWS), inside)
+    if not SCORES:
+        p = tl.maximum(p, 0.0)
+    if partials.distance is not None:
+        by_distance += p
+    sums, squares, largest = tl.sum(p, 1), tl.sum(p * p, 1), tl.max(p, 1)
+    if partials.pooled_sum is not None:
+        add_pooled(p, partials, pools, owner, row0, key0, rule, KEYS, ROWS, SLOTS)
+    return by_distance, sums, squares, largest
+
+
+@triton.jit(do_not_specialize=["programs", "head0", "first_diagonal", "diagonals", "n0"])
 def keys_kernel(
-    query, key, shift, share, limit, partials, pools, rule, heads, group, head0, first_diagonal, diagonals,
-    SCORES: tl.constexpr, SIDE: tl.constexpr, SLOTS: tl.constexpr, STRIPS: tl.constexpr, D: tl.constexpr,
+    query, key, lse, limit, partials, pools, rule, heads, group, programs, head0, first_diagonal, diagonals, n0,
+    SCORES: tl.constexpr, SIDE: tl.constexpr, ROWS: tl.constexpr, SLOTS: tl.constexpr, D: tl.constexpr,
     BLOCK_D: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Every `programs`-th block diagonal of one head. SCORES: sum scores and not weights."""
+    """One block diagonal of one head, the n-th of `diagonals`. SCORES: sum scores and not weights."""
+    n = n0 + tl.program_id(0)
     bh = head0 + tl.program_id(1)
     b, h = bh // heads, bh % heads
-    owner = tl.program_id(1) * tl.num_programs(0) + tl.program_id(0)
-    local, feature = tl.arange(0, SIDE), tl.arange(0, BLOCK_D)
-    for n in range(tl.program_id(0), diagonals, tl.num_programs(0)):
-        diagonal = first_diagonal + n
-        low, high, full = diagonal_range(diagonal, b, rule, SIDE)
-        by_distance = tl.zeros([SIDE, SIDE], tl.float32)
-        for block in range(low, high):
-            row0, key0 = block * SIDE, (block - diagonal) * SIDE
-            i, j = row0 + local, key0 + local
-            inside_rows, inside_keys = i < rule.n_query, j < rule.n_key
-            q = load_tile(query, b, h, row0, local, feature, rule.n_query, True, BLOCK_D, D)
-            k = load_tile(key, b, h // group, key0, local, feature, rule.n_key, True, BLOCK_D, D)
-            s = scores(tl.dot(k, tl.trans(q), input_precision=PRECISION), b, h, i[None, :], j[:, None], rule)
-            at_row = bh.to(tl.int64) * rule.n_query + i
-            weight = tl.load(share + at_row, mask=inside_rows, other=0.0)
-            if SCORES:
-                p = s * (weight > 0).to(tl.float32)[None, :]
-            else:
-                top = tl.load(shift + at_row, mask=inside_rows, other=0.0)
-                p = tl.exp2(s - top[None, :]) * weight[None, :]
-            few = p < 0
-            if partials.negligible is not None:
-                bound = tl.load(limit + at_row, mask=inside_rows, other=-1.0)
-                few = p < bound[None, :]
-            if (full == 0) | (key0 + SIDE > rule.n_key):
-                seen = visible(b, h, i[None, :], j[:, None], rule)
-                p = tl.where(seen, p, 0.0)
-                few = few & seen
-            sums, largest = tl.sum(p, 1), tl.max(p, 1)
-            at_key = owner.to(tl.int64) * rule.n_key + j
-            if partials.received is not None:
-                add(partials.received, at_key, sums, inside_keys)
-                add(partials.square, at_key, tl.sum(p * p, 1), inside_keys)
-                raise_to(partials.largest, at_key, largest, inside_keys)
-            if partials.negligible is not None:
-                at = owner.to(tl.int64) * rule.n_query + i
-                add(partials.negligible, at, count_by_row(few, SIDE), inside_rows)
-            if partials.pooled_sum is not None:
-                add_pooled(p, sums, largest, partials, pools, owner, row0, key0, rule, SIDE, SLOTS, STRIPS)
-            if partials.distance is not None:
-                by_distance += p
-        if partials.distance is not None:
-            ahead, behind = sums_by_distance(by_distance, partials.scratch + owner.to(tl.int64) * SIDE * SIDE, SIDE)
-            at = (tl.program_id(1).to(tl.int64) * diagonals + n) * (2 * SIDE) + local
-            tl.store(partials.distance + at, behind)
-            tl.store(partials.distance + at + SIDE, ahead)
-        tl.debug_barrier()  # the next diagonal adds to the same keys and rows
+    owner = tl.program_id(1) * programs + tl.program_id(0)
+    local, row, feature = tl.arange(0, SIDE), tl.arange(0, ROWS), tl.arange(0, BLOCK_D)
+    nothing = tl.zeros([SIDE], tl.float32)
+    diagonal = first_diagonal + n
+    low, high, full = diagonal_range(diagonal, b, rule, SIDE)
+    by_distance = (tl.zeros([SIDE, ROWS], tl.float32),) * (SIDE // ROWS)
+    for block in range(low, high):
+        row0, key0 = block * SIDE, (block - diagonal) * SIDE
+        k = load_tile(key, b, h // group, key0, local, feature, rule.n_key, True, BLOCK_D, D)
+        sums, squares, largest = nothing, nothing, nothing
+        added = ()
+        for part in tl.static_range(SIDE // ROWS):
+            start = row0 + part * ROWS
+            q = load_tile(query, b, h, start, row, feature, rule.n_query, True, BLOCK_D, D)
+            total, part_sums, part_squares, part_largest = take_part(
+                by_distance[part], q, k, lse, limit, partials, pools, rule, b, h, bh, owner, start, key0, full, SCORES,
+                SIDE, ROWS, SLOTS, PRECISION)  # fmt: skip
+            added = added + (total,)  # noqa: RUF005
+            sums += part_sums
+            squares += part_squares
+            largest = tl.maximum(largest, part_largest)
+        by_distance = added
+        if partials.received is not None:
+            j = key0 + local
+            at = owner.to(tl.int64) * rule.n_key + j
+            add(partials.received, at, sums, j < rule.n_key)
+            add(partials.square, at, squares, j < rule.n_key)
+            raise_to(partials.largest, at, largest, j < rule.n_key)
+    if partials.distance is not None:
+        scratch = partials.scratch + owner.to(tl.int64) * SIDE * SIDE
+        ahead, behind = sums_by_distance(by_distance, scratch, SIDE, ROWS)
+        at = (tl.program_id(1).to(tl.int64) * diagonals + n) * (2 * SIDE) + local
+        tl.store(partials.distance + at, behind)
+        tl.store(partials.distance + at + SIDE, ahead)
 
 
 @dataclass(frozen=True, eq=False)
 class Wanted:
-    """What pass 2 is to sum. `limit` [B, H, Nq]: weights under it are negligible; a negative limit counts none."""
+    """What pass 2 is to sum. `limit` [B, H, Nq]: weights under it are negligible; a limit of 0 counts none."""
 
     keys: bool = False
     distances: bool = False
@@ -236,17 +262,17 @@ def key_pass(
     pooled_sum, pooled_max [B, H, Pq, Pk], negligible [B, H, Nq], as wanted. real [B, Nq]: rows that count."""
     batch, heads, n_query, _ = query.shape
     blocks = blocks_for("keys", query, 0)
-    share = rows.share * real[:, None]
-    diagonals = useful_diagonals(score, n_query, key.shape[2], blocks.rows)
+    lse = rows.shift - torch.log2(rows.share * real[:, None])  # in units of log 2; inf for rows that add nothing
+    diagonals = useful_diagonals(score, n_query, key.shape[2], blocks.keys)
     programs = max(1, min(len(diagonals), (INTERPRETED_PROGRAMS if interpreted() else PROGRAMS) // (batch * heads)))
-    each = partial_bytes(wanted, programs, n_query, key.shape[2], len(diagonals) * blocks.rows)
+    each = partial_bytes(wanted, programs, n_query, key.shape[2], len(diagonals) * blocks.keys)
     turn = max(1, WORKSPACE_BYTES // max(each, 1))
     parts = []
     for head in range(0, batch * heads, turn):
         count = min(turn, batch * heads - head)
-        partials = new_partials(query, key, wanted, count, programs, len(diagonals), blocks.rows)
-        run_keys(query, key, rows.shift, share, wanted, partials, rule, head, diagonals, (programs, count), blocks)
-        parts.append(add_up(partials, score, n_query, key.shape[2], diagonals, blocks.rows))
+        partials = new_partials(query, key, wanted, count, programs, len(diagonals), blocks.keys)
+        run_keys(query, key, lse, wanted, partials, rule, head, diagonals, (programs, count), blocks)
+        parts.append(add_up(partials, score, n_query, key.shape[2], diagonals, blocks.keys))
     return {name: torch.cat([part[name] for part in parts]).unflatten(0, (batch, heads)) for name in parts[0]}
 
 
@@ -294,23 +320,26 @@ def new_partials(
 
 
 def run_keys(
-    query: Tensor, key: Tensor, shift: Tensor, share: Tensor, wanted: Wanted, partials: Partials, rule: Rule,
+    query: Tensor, key: Tensor, lse: Tensor, wanted: Wanted, partials: Partials, rule: Rule,
     head: int, diagonals: range, grid: tuple[int, int], blocks: Blocks,
 ) -> None:  # fmt: skip
-    n_query, n_key, features, side = query.shape[2], key.shape[2], query.shape[3], blocks.rows
-    pools, slots, strips = None, 1, 1
+    n_query, n_key, features, side = query.shape[2], key.shape[2], query.shape[3], blocks.keys
+    pools, slots = None, 1
     if wanted.pooled is not None:
         of_row, of_key = (pool_of(n, wanted.pooled, query.device) for n in (n_query, n_key))
         blocks_of_keys = min(wanted.pooled, n_key)
-        pools = Pools(of_row, of_key, blocks_of_keys)
-        slots = triton.next_power_of_2(min(blocks_of_keys, touched(side, n_key, blocks_of_keys)))
-        strips = touched(side, n_query, min(wanted.pooled, n_query))
-    launch(
-        keys_kernel, grid, operand(query), operand(key), shift, share, wanted.limit, partials, pools, rule,
-        query.shape[1], query.shape[1] // key.shape[1], head, diagonals.start, len(diagonals),
-        blocks=blocks, SCORES=wanted.scores, SIDE=side, SLOTS=slots, STRIPS=min(strips, 4), D=features,
-        BLOCK_D=padded(features), PRECISION="ieee",
-    )  # fmt: skip
+        row_edges = pool_edges(n_query, wanted.pooled).int().to(query.device)
+        pools = Pools(of_row, of_key, row_edges, blocks_of_keys)
+        slots = max(LEAST_SLOTS, triton.next_power_of_2(touched(side, n_key, blocks_of_keys)))
+    programs, heads = grid
+    for n in range(0, len(diagonals), programs):
+        launch(
+            keys_kernel, (min(programs, len(diagonals) - n), heads), operand(query), operand(key), lse, wanted.limit,
+            partials, pools, rule, query.shape[1], query.shape[1] // key.shape[1], programs, head, diagonals.start,
+            len(diagonals), n,
+            blocks=blocks, SCORES=wanted.scores, SIDE=side, ROWS=blocks.rows, SLOTS=slots, D=features,
+            BLOCK_D=padded(features), PRECISION="ieee",
+        )  # fmt: skip
 
 
 def touched(side: int, length: int, blocks: int) -> int:

@@ -35,6 +35,8 @@ def assert_same(name, got, expected, tolerance):
     )
 
 
+# The interpreter computes hidden cells in numpy, which warns where a GPU would not; they are taken out afterwards.
+@pytest.mark.filterwarnings("ignore:(overflow|invalid value) encountered:RuntimeWarning")
 @pytest.mark.parametrize("variant", [v for v in VARIANTS if v.interpreted], ids=lambda v: v.name)
 def test_interpreted_kernels_agree_with_the_reference(variant):
     inputs = variant.build()
