@@ -33,6 +33,7 @@ class Job:
     id: str
     title: str
     state: str  # "queued", "running", "done", "failed", "cancelled", "interrupted" (its process ended)
+    type: str = "analysis"  # or "study": what its result is
     device: str = "cpu"
     owner: str | None = None
     created_at: str = ""  # UTC, ISO 8601
@@ -103,7 +104,8 @@ class Records:
         """A record and the process it belongs to."""
         try:
             content = json.loads(path.read_text("utf-8"))
-            return Job(**{f.name: content[f.name] for f in fields(Job)}), str(content["process"])
+            # What an older record does not have yet keeps its default.
+            return Job(**{f.name: content[f.name] for f in fields(Job) if f.name in content}), str(content["process"])
         except FileNotFoundError:
             return None
         except (ValueError, KeyError, TypeError):

@@ -27,6 +27,7 @@ Progress = Callable[[str, int, int, float | None], None]  # step, layer, number 
 Work = Callable[[Progress, threading.Event], str]  # does the work and gives the id of what it stored
 
 KEPT_IN_MEMORY = 200  # finished jobs; older ones are read from their records
+NOTHING_UNSAVED = "There is no unsaved result of that run in this process. Start the run again."
 log = logging.getLogger(__name__)
 
 
@@ -39,6 +40,7 @@ class _Entry:
     cancel: threading.Event = field(default_factory=threading.Event)
     over: threading.Event = field(default_factory=threading.Event)
     unsaved: NotSaved | None = None
+    saving: threading.Lock = field(default_factory=threading.Lock)
 
 
 class Jobs:
@@ -51,8 +53,12 @@ class Jobs:
         self._queues: dict[str, queue.SimpleQueue[_Entry | None]] = {}
         self._closed = False
 
-    def submit(self, title: str, work: Work, *, device: str = "cpu", owner: str | None = None) -> Job:
-        """Queues `work(progress, cancel) -> id of the analysis or study` behind the other jobs of its device.
+    def submit(
+        self, title: str, work: Work, *, type: str = "analysis", device: str = "cpu", owner: str | None = None
+    ) -> Job:
+        """Queues `work(progress, cancel) -> id of what it stored` behind the other jobs of its device.
+
+        type: what that is, "analysis" or "study".
 
         work calls progress(step, layer, n_layers, seconds_left) as it goes and stops with Cancelled when the event
         `cancel` is set. What it raises becomes the job's error.
@@ -61,6 +67,7 @@ class Jobs:
             id=secrets.token_urlsafe(16),
             title=title,
             state="queued",
+            type=type,
             device=device,
             owner=owner,
             created_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -118,13 +125,15 @@ class Jobs:
         """Tries once more to store a result that could not be saved; the job is "done" when that succeeds."""
         with self._lock:
             entry = self._entries.get(job_id)
-            unsaved = entry.unsaved if entry is not None else None
-        if entry is None or unsaved is None:
-            raise NotFound("There is no unsaved result of that run in this process. Start the run again.")
-        analysis_id = unsaved.save()
-        with self._lock:
-            entry.unsaved = None
-            self._end(entry, state="done", analysis_id=analysis_id, error=None)
+        if entry is None:
+            raise NotFound(NOTHING_UNSAVED)
+        with entry.saving:  # two clicks, perhaps in two tabs, store one result once
+            if entry.unsaved is None:
+                raise NotFound(NOTHING_UNSAVED)
+            analysis_id = entry.unsaved.save()
+            with self._lock:
+                entry.unsaved = None
+                self._end(entry, state="done", analysis_id=analysis_id, error=None)
         return self.get(job_id)
 
     def close(self) -> None:

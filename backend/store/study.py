@@ -32,15 +32,19 @@ def save_study(
     results: Mapping[str, pa.Table],
     *,
     info: Mapping[str, object] | None = None,
+    id: str | None = None,
     title: str | None = None,
     visibility: str = "link",
     owner: str | None = None,
 ) -> str:
-    """Stores a finished study, published like an analysis; its id. results: table -> rows, the names in lower case."""
+    """Stores a finished study, published like an analysis; its id. results: table -> rows, the names in lower case.
+
+    id: one chosen before, so that a study which is carried on after a kill is not published twice.
+    """
     wrong = [name for name in results if not (name.isidentifier() and name == name.lower()) or name == "info"]
     if wrong or any(name.startswith("maps_") for name in results):
         raise HeadwaterError(f"Tables of a study: expected names like 'scores', not 'info' or 'maps_...'; got {wrong}.")
-    id = ids.new_id()
+    id = ids.new_id() if id is None else ids.checked(id)
     created = datetime.now(UTC).isoformat(timespec="milliseconds")
     own = {"id": id, "type": "study", "schema_version": schema.current(), "created_at": created}
     facts = {**(info or {}), **own, "study": study, "parameters": dict(parameters), "members": list(members)}
