@@ -23,6 +23,7 @@ class Opened:
 
     analysis: Analysis | Study
     entry: Entry
+    ships: bool = False  # comes with Headwater, under a name that the next version may give to another file
 
     @property
     def private(self) -> bool:
@@ -65,7 +66,8 @@ class Shelf:
     def open(self, id: str, owner: str | None = None) -> Opened:
         """Opens by id; NotFound as `entry` says, Damaged or NewerFile where the file cannot be read."""
         entry = self.entry(id, owner)
-        return Opened(self.library_of(id).open(id), entry)
+        library = self.library_of(id)
+        return Opened(library.open(id), entry, ships=library is self.bundled)
 
 
 def may_see(entry: Entry, owner: str | None) -> bool:

@@ -18,6 +18,8 @@ from starlette.responses import JSONResponse, Response
 from backend.errors import Damaged, HeadwaterError, NewerFile, NoExactMap, NotFound
 from backend.routes.parameters import BadRequest
 from backend.shelf import OWNER_COOKIE, Opened
+from backend.store import Analysis
+from backend.store.decoded import identity
 
 OpenAnalysis = Callable[[str, str | None], Opened]  # id, owner -> what the owner may see; NotFound otherwise
 
@@ -52,14 +54,26 @@ def speaks_json(handler: Callable[[Request], Response]) -> Callable[[Request], R
 
 def opened(open_analysis: OpenAnalysis, request: Request) -> Opened:
     """What the path's id names, as far as the browser that asks may see it."""
-    return open_analysis(request.path_params["id"], request.cookies.get(OWNER_COOKIE))
+    found = open_analysis(request.path_params["id"], request.cookies.get(OWNER_COOKIE))
+    request.state.file = identity(found.analysis.path)[2:]  # size and time
+    request.state.lasting = not found.ships
+    return found
+
+
+def opened_maps(open_analysis: OpenAnalysis, request: Request) -> Opened:
+    """The same for what has maps; NotFound for a study."""
+    found = opened(open_analysis, request)
+    if not isinstance(found.analysis, Analysis):
+        raise NotFound("This is a study, which has no maps of its own. Ask for its tables or for the analyses it kept.")
+    return found
 
 
 def tag_of(request: Request) -> str:
-    """The entity tag of what is asked for: path and parameters, in any order of the parameters."""
+    """The entity tag of what is asked for: path and parameters, in any order of the parameters, of this very file."""
     asked = [
         request.url.path.rpartition("/data/")[2],
         *sorted(f"{k}={v}" for k, v in request.query_params.multi_items()),
+        str(request.state.file),
     ]
     return f'"{ANSWERS_VERSION}-{hashlib.sha256(chr(0).join(asked).encode()).hexdigest()[:24]}"'
 
@@ -93,4 +107,5 @@ def _packed(body: bytes) -> bytes | None:
 
 def caching(request: Request, private: bool) -> dict[str, str]:
     scope = "private" if private else "public"
-    return {"Cache-Control": f"{scope}, max-age={YEAR}, immutable", "ETag": tag_of(request)}
+    life = f"max-age={YEAR}, immutable" if request.state.lasting else "no-cache"  # the browser asks each time
+    return {"Cache-Control": f"{scope}, {life}", "ETag": tag_of(request)}

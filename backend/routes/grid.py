@@ -12,10 +12,11 @@ from starlette.responses import Response
 
 from backend.errors import NotFound
 from backend.map_sizes import map_sizes
-from backend.routes.answers import OpenAnalysis, immutable, kept_already, opened, speaks_json
+from backend.routes.answers import OpenAnalysis, immutable, kept_already, opened_maps, speaks_json
 from backend.routes.compute import computed
 from backend.routes.parameters import BadRequest, one_of, only, whole
 from backend.shelf import Opened
+from backend.store.decoded import identity
 
 GAP = 2  # transparent pixels between two heads
 SIZES = (8, 128, 48)  # least, most and usual pixels per side of a small map
@@ -45,7 +46,7 @@ def grid(open_analysis: OpenAnalysis):
         how = one_of("how", query.get("how"), ("mean", "max"))
         palette = one_of("palette", query.get("palette"), tuple(PALETTES))
         theme = one_of("theme", query.get("theme"), ("light", "dark"))
-        found = opened(open_analysis, request)
+        found = opened_maps(open_analysis, request)
         kept = kept_already(request, found.private)
         if kept is not None:
             return kept
@@ -56,16 +57,17 @@ def grid(open_analysis: OpenAnalysis):
 
 
 class _Key:
-    """An opened analysis, equal to another opening of the same one: ids are never reused."""
+    """An opened analysis, equal to another opening of the same file."""
 
     def __init__(self, found: Opened) -> None:
         self.analysis = found.analysis
+        self.file = identity(found.analysis.path)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and other.analysis.id == self.analysis.id
+        return isinstance(other, _Key) and other.file == self.file
 
     def __hash__(self) -> int:
-        return hash(self.analysis.id)
+        return hash(self.file)
 
 
 @lru_cache(maxsize=512)

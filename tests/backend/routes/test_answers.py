@@ -1,8 +1,15 @@
 """Caching, compression, privacy and unknown addresses: what holds for every data route."""
 
 import gzip
+import shutil
 
 import pytest
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from backend.routes import routes
+from backend.shelf import Shelf
+from tests.stored import store
 
 
 def test_an_answer_never_changes_and_says_so(served):
@@ -18,6 +25,20 @@ def test_an_answer_never_changes_and_says_so(served):
     )
     assert other.status_code == 200
     assert other.headers["etag"] != first.headers["etag"]
+
+
+def test_a_bundled_file_may_be_another_one_after_an_update(tmp_path):
+    store(tmp_path / "bundled", id="shipped", n_tokens=12)
+    client = TestClient(Starlette(routes=routes(Shelf(tmp_path / "own", tmp_path / "bundled").open)))
+    paths = [f"/data/shipped/{path}" for path in ("map/self/0/0", "grid/self/0.png", "tokens.json", "analysis.duckdb")]
+    before = [client.get(path) for path in paths]
+    shutil.rmtree(tmp_path / "bundled" / "analyses")
+    store(tmp_path / "bundled", id="shipped", n_tokens=20)
+    for path, old in zip(paths, before, strict=True):
+        assert old.headers["cache-control"] == "public, no-cache"
+        new = client.get(path, headers={"If-None-Match": old.headers["etag"]})
+        assert (new.status_code, new.content == old.content) == (200, False)
+        assert client.get(path, headers={"If-None-Match": new.headers["etag"]}).status_code == 304
 
 
 def test_compression_only_where_it_pays_and_is_wanted(served):
@@ -90,8 +111,6 @@ def test_health(served):
 
 
 def test_a_deleted_analysis_is_gone_at_once(served):
-    from tests.stored import store
-
     id = store(served.folder)
     assert served.client.get(f"/data/{id}/map/self/0/0").status_code == 200
     served.shelf.own.delete(id)
