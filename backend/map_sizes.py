@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from backend.errors import NotFound
+
 if TYPE_CHECKING:
     from backend.store import Analysis
 
@@ -26,7 +28,9 @@ class MapSize:
 
 
 def map_sizes(analysis: Analysis) -> dict[str, dict[int, MapSize]]:
-    """kind -> layer -> size, for the layers that were captured; layer numbers are the model's own."""
+    """kind -> layer -> size, for the layers that were captured; layers have the model's own numbers. NotFound: a study."""
+    if analysis.info.get("type") == "study":
+        raise NotFound("This is a study, which has no maps of its own. Ask for its tables, or for an analysis it kept.")
     lengths: dict[str, int] = {}
     for token in analysis.tokens_list():
         lengths[token.side] = lengths.get(token.side, 0) + 1

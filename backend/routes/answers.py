@@ -18,7 +18,6 @@ from starlette.responses import JSONResponse, Response
 from backend.errors import Damaged, HeadwaterError, NewerFile, NoExactMap, NotFound
 from backend.routes.parameters import BadRequest
 from backend.shelf import OWNER_COOKIE, Opened
-from backend.store import Analysis
 from backend.store.decoded import identity
 
 OpenAnalysis = Callable[[str, str | None], Opened]  # id, owner -> what the owner may see; NotFound otherwise
@@ -57,14 +56,6 @@ def opened(open_analysis: OpenAnalysis, request: Request) -> Opened:
     found = open_analysis(request.path_params["id"], request.cookies.get(OWNER_COOKIE))
     request.state.file = identity(found.analysis.path)[2:]  # size and time
     request.state.lasting = not found.ships
-    return found
-
-
-def opened_maps(open_analysis: OpenAnalysis, request: Request) -> Opened:
-    """The same for what has maps; NotFound for a study."""
-    found = opened(open_analysis, request)
-    if not isinstance(found.analysis, Analysis):
-        raise NotFound("This is a study, which has no maps of its own. Ask for its tables or for the analyses it kept.")
     return found
 
 

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from backend.errors import NotFound
 from backend.map_sizes import map_sizes
-from backend.routes.answers import OpenAnalysis, immutable, kept_already, opened_maps, speaks_json
+from backend.routes.answers import OpenAnalysis, immutable, kept_already, opened, speaks_json
 from backend.routes.compute import computed
 from backend.routes.parameters import BadRequest, one_of, only, whole
 from backend.shelf import Opened
@@ -46,7 +46,7 @@ def grid(open_analysis: OpenAnalysis):
         how = one_of("how", query.get("how"), ("mean", "max"))
         palette = one_of("palette", query.get("palette"), tuple(PALETTES))
         theme = one_of("theme", query.get("theme"), ("light", "dark"))
-        found = opened_maps(open_analysis, request)
+        found = opened(open_analysis, request)
         kept = kept_already(request, found.private)
         if kept is not None:
             return kept

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from backend.routes.answers import OpenAnalysis, immutable, kept_already, opened, speaks_json
 from backend.routes.parameters import one_of, only
-from backend.store import Analysis
+from backend.store import Analysis, Study
 
 MEDIA = {
     "parquet": "application/vnd.apache.parquet",
@@ -45,9 +45,10 @@ def tables(open_analysis: OpenAnalysis):
     return table
 
 
-def read(analysis: Analysis, name: str) -> pa.Table:
+def read(analysis: Analysis | Study, name: str) -> pa.Table:
     """One whole table; NotFound names those there are. The links of heads with exact maps are computed here."""
-    return analysis.links() if name == "links" else analysis.table(name)
+    computed_here = name == "links" and isinstance(analysis, Analysis)
+    return analysis.links() if computed_here else analysis.table(name)
 
 
 def as_parquet(table: pa.Table) -> bytes:
