@@ -8,12 +8,13 @@ prompt -> token ids -> refusals and estimate -> stored already? -> the model run
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from tempfile import gettempdir
 from threading import Event
 
 from backend.edit_prompt import encode_edited
-from backend.errors import NotSaved, Refused, StoreError
+from backend.errors import Damaged, NotFound, NotSaved, Refused, StoreError
 from backend.estimate import Estimate, estimate, refuse_unless_it_fits
 from backend.intervene import check_interventions
 from backend.models import LoadedModel
@@ -66,7 +67,8 @@ def analyse(
         return run.into(TemporaryLibrary())
     stored = library.find(run.key, owner=owner)
     if stored is not None:
-        return library.open(stored)
+        with suppress(NotFound, Damaged):  # deleted since, or damaged: the work is done anew
+            return library.open(stored)
     with AnalysisWriter(library) as writer:  # a library that cannot be written at all is told before the run
         try:
             return run.write(writer)

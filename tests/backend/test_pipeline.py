@@ -216,6 +216,15 @@ def test_the_same_work_is_found_again_by_those_who_may_see_it(library):
     assert len({first.id, *(other.id for other in others)}) == 6
 
 
+def test_a_damaged_file_is_no_answer(library):
+    model = wrapped()
+    first = analyse(model, TOKENS, library=library)
+    first.path.write_bytes(bytes(1000))
+    again = analyse(model, TOKENS, library=library)
+    assert again.id != first.id
+    assert again.map(0, 0).shape == (40, 40)
+
+
 def test_equal_weights_with_another_window_are_other_work(library):
     narrow, wide = wrapped("mistral"), wrapped("mistral", sliding_window=9)
     assert narrow.weights_hash == wide.weights_hash
