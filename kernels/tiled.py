@@ -28,7 +28,7 @@ from kernels.threads import numba_is_here, run_all, threads
 from kernels.tiles import FLOAT64_FROM, HIDDEN, Spans, finish_scores, spans_of
 
 STRIP_ROWS = 192  # rows of all heads of a strip together: enough for the matrix products
-STRIP_BYTES = {"cpu": 3 << 20, "other": 64 << 20}  # of the scores of one strip; a core's cache holds about this much
+STRIP_BYTES = {"cpu": 12 << 20, "other": 64 << 20}  # of the scores of one strip: longer rows, fewer of them
 
 
 @dataclass(frozen=True)
