@@ -28,7 +28,7 @@ class MapSize:
 
 
 def map_sizes(analysis: Analysis) -> dict[str, dict[int, MapSize]]:
-    """kind -> layer -> size, for the layers that were captured; layers have the model's own numbers. NotFound: a study."""
+    """kind -> layer -> size, for the captured layers, which have the model's own numbers. NotFound for a study."""
     if analysis.info.get("type") == "study":
         raise NotFound("This is a study, which has no maps of its own. Ask for its tables, or for an analysis it kept.")
     lengths: dict[str, int] = {}
