@@ -5,6 +5,7 @@ import json
 import duckdb
 import pytest
 
+from backend import statistics
 from backend.store import Library
 from pages.shared.panels.head_sentences import three_digits
 from tests.stored import HOSTILE, store
@@ -52,6 +53,14 @@ def test_the_grid_shows_the_chosen_measure_of_every_head(open_page, library):
     assert [row["values"] for row in grid["layers"]] == expected.tolist()
     assert grid["mode"] == "values" and grid["measure"] == "entropy" and grid["unit"] == "nats"
     assert "Heads by entropy; this head is" in plain(app)
+
+
+def test_a_statistic_that_came_later_is_not_in_an_older_file(open_page, library, monkeypatch):
+    monkeypatch.setitem(statistics._shelf(), "newest", statistics.all()["entropy"])
+    app = open_page("heads", analysis=library.plain, measure="newest")
+    assert not app.exception
+    assert "There is no statistic 'newest' in this analysis; it has" in plain(app)
+    assert told(app, "headwater_map_viewer")["exact"] is True
 
 
 def test_layers_keep_the_models_own_numbers(open_page, library):

@@ -1,4 +1,4 @@
-"""A damaged part of a file costs its own panel, not the page."""
+"""A damaged part of a file, or a statistic that an older file lacks, costs its own panel, not the page."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import streamlit as st
 
-from backend.errors import Damaged
+from backend.errors import Damaged, NotFound
 
 
 @contextmanager
@@ -15,5 +15,5 @@ def readable() -> Iterator[None]:
     """Around the drawing of one panel: what cannot be read is said in its place, as plain text."""
     try:
         yield
-    except Damaged as error:
+    except (Damaged, NotFound) as error:
         st.text(str(error))
