@@ -14,12 +14,12 @@ from kernels.measures import NEGLIGIBLE, Attended, MeasureRequest
 from kernels.score import ScoreSpec
 from kernels.tiles import spans_of
 from kernels.triton_keys import Wanted, key_pass
-from kernels.triton_launch import LN2, interpreted
+from kernels.triton_launch import MOST_FEATURES, interpreted
 from kernels.triton_moments import score_moments
 from kernels.triton_pairs import pair_measures
 from kernels.triton_rows import RowPass, row_pass
 from kernels.triton_sampled import coverage, strongest
-from kernels.triton_score import Rule, rule_of
+from kernels.triton_score import LN2, Rule, rule_of
 
 GROUPS_AT_ONCE = 64  # channels of a one-hot value in one run of pass 1
 
@@ -27,8 +27,13 @@ GROUPS_AT_ONCE = 64  # channels of a one-hot value in one run of pass 1
 def attend_triton(query: Tensor, key: Tensor, value: Tensor, score: ScoreSpec, request: MeasureRequest) -> Attended:
     """The contract of kernels/api.py, for tensors on a GPU, or on the CPU in Triton's interpreter.
 
-    Raises ValueError for bfloat16 in the interpreter, which multiplies its bit patterns.
+    Raises ValueError for bfloat16 in the interpreter, which multiplies its bit patterns, and for heads beyond 256.
     """
+    if max(query.shape[-1], value.shape[-1]) > MOST_FEATURES:
+        raise ValueError(
+            f"expected a head size of at most {MOST_FEATURES} for Triton, got {query.shape[-1]} for the query and "
+            f'{value.shape[-1]} for the value. Ask for impl="tiled".'
+        )
     if interpreted() and query.dtype == torch.bfloat16:
         raise ValueError(
             "expected float32 or float16 in Triton's interpreter, which multiplies bfloat16 wrongly; got bfloat16. "
@@ -72,7 +77,7 @@ def measure(
         measures |= finished(sums, counts, request)
     if request.scores:
         sums = key_pass(query, key, score, rule, rows, spans.real, Wanted(distances=True, scores=True))
-        measures["distance_score"] = sums["distance_sum"] * LN2 / counts.distances
+        measures["distance_score"] = sums["distance_sum"] * LN2.value / counts.distances
     if request.sampled:
         measures |= coverage(query, key, rule, rows, seen, request.sampled)
     if request.top:

@@ -27,7 +27,7 @@ from kernels.triton_rows import RowPass
 from kernels.triton_score import Rule, first_key, scores, visible
 
 PROGRAMS = 512  # on a device, over all heads: about four for each multiprocessor of a large GPU
-INTERPRETED_PROGRAMS = 16
+INTERPRETED_PROGRAMS = 4
 LEAST_SLOTS = 16  # blocks of the pooled map beside each other in a tile: with fewer the compiler spills registers
 WORKSPACE_BYTES = 256 << 20  # partial sums held at once; more heads than fit are taken in turns
 
@@ -261,7 +261,7 @@ def key_pass(
     """Sums over rebuilt weights: received_sum, received_max, received_square [B, H, Nk], distance_sum [B, H, Dist],
     pooled_sum, pooled_max [B, H, Pq, Pk], negligible [B, H, Nq], as wanted. real [B, Nq]: rows that count."""
     batch, heads, n_query, _ = query.shape
-    blocks = blocks_for("keys", query, 0)
+    blocks = blocks_for("keys", query)
     lse = rows.shift - torch.log2(rows.share * real[:, None])  # in units of log 2; inf for rows that add nothing
     diagonals = useful_diagonals(score, n_query, key.shape[2], blocks.keys)
     programs = max(1, min(len(diagonals), (INTERPRETED_PROGRAMS if interpreted() else PROGRAMS) // (batch * heads)))

@@ -9,9 +9,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-LEAST_FEATURES = 16  # tl.dot wants at least 16 along the summed axis
-LOG2E = tl.constexpr(1.4426950408889634)
-LN2 = 0.6931471805599453
+LEAST_FEATURES, MOST_FEATURES = 16, 256  # tl.dot wants at least 16 along the summed axis
+LARGEST_STRIDE = 1 << 23  # offsets inside a tile are 32-bit: 256 rows of it stay below 2^31
 
 
 class Operand(NamedTuple):
@@ -34,16 +33,59 @@ class Blocks:
     stages: int
 
 
-# Pass 1 holds the output accumulator, a tile of scores and a tile of weights in registers and streams K and V.
-# Pass 2 holds an accumulator as large as its tile of scores (the sums by distance) and streams both Q and K, so it
-# wants square tiles as large as registers allow. Keys: bytes per number, head size padded to a power of two.
-INTERPRETED = Blocks(32, 32, 1, 1)  # several tiles already at 65 tokens, and few enough to interpret in seconds
+# Families of devices by what bounds a tile. "wide": 227 KB of shared memory (sm_90, sm_100). "narrow": every other
+# NVIDIA device, kept under the 99 KB of consumer cards. "cdna": AMD, 64 KB, 64 threads to a warp.
+# Columns: head size padded to 32, 64, 128, 256. The largest tiles that spill nothing in benchmarks/compile_report.py
+# with the default request: a larger tile reloads K and V (or Q) less often, and needs more registers and shared memory.
+#
+# rows: accumulator [rows, Dv] + tile of scores + tile of weights in registers, K and V streamed. 128 rows so that a K
+#   and V block serves many of them; 8 warps because 4 spill over 1,000 bytes at D = 128.
+# rows+tokens: two comparisons more per cell keep twice as many numbers alive: half the keys.
+# keys: an accumulator by distance as large as the square tile [keys, keys], Q and K both streamed: the larger the
+#   square, the less is loaded. Its rows are taken in parts, which keeps the scores of only one part in registers.
+# float32 is multiplied in full precision, without matrix units: operands pass through registers, tiles are small.
+# whole_rows, pairs and moments touch few cells or are rarely asked for: one modest tile for all.
+# Each entry: rows, keys, warps, stages.
+TABLE = {
+    ("wide", 2, "rows"): ((128, 128, 8, 2), (128, 128, 8, 2), (128, 64, 8, 2), (64, 32, 8, 2)),
+    ("wide", 2, "rows+tokens"): ((128, 64, 8, 2), (128, 32, 8, 2), (128, 32, 8, 2), (64, 32, 8, 2)),
+    ("wide", 2, "keys"): ((64, 128, 8, 2), (64, 128, 8, 2), (64, 128, 8, 2), (64, 64, 4, 2)),
+    ("narrow", 2, "rows"): ((128, 128, 8, 2), (128, 64, 8, 2), (64, 64, 8, 2), (32, 32, 8, 1)),
+    ("narrow", 2, "rows+tokens"): ((128, 32, 8, 2), (128, 32, 8, 2), (128, 32, 8, 2), (32, 32, 8, 1)),
+    ("narrow", 2, "keys"): ((64, 64, 4, 2), (64, 64, 4, 2), (64, 64, 4, 2), (64, 64, 4, 2)),
+    ("cdna", 2, "rows"): ((128, 64, 8, 2), (128, 64, 8, 2), (128, 32, 8, 2), (64, 32, 4, 1)),
+    ("cdna", 2, "rows+tokens"): ((64, 64, 4, 2), (128, 32, 8, 2), (128, 32, 8, 2), (64, 32, 4, 1)),
+    ("cdna", 2, "keys"): ((128, 128, 8, 2), (128, 128, 8, 2), (64, 64, 4, 2), (64, 64, 4, 1)),
+    ("wide", 4, "rows"): ((64, 64, 8, 2), (64, 32, 8, 2), (64, 32, 8, 2), (32, 32, 8, 1)),
+    ("wide", 4, "keys"): ((64, 64, 8, 2), (32, 32, 4, 2), (32, 32, 4, 2), (16, 32, 8, 1)),
+    ("narrow", 4, "rows"): ((64, 64, 8, 2), (32, 32, 4, 2), (32, 32, 8, 1), (32, 32, 8, 1)),
+    ("narrow", 4, "keys"): ((64, 64, 8, 2), (32, 32, 4, 1), (32, 32, 8, 1), (16, 32, 8, 1)),
+    ("cdna", 4, "rows"): ((64, 64, 8, 2), (64, 32, 8, 2), (64, 32, 8, 2), (32, 16, 8, 1)),
+    ("cdna", 4, "keys"): ((64, 64, 8, 2), (64, 64, 8, 2), (32, 32, 4, 1), (16, 32, 8, 1)),
+}  # fmt: skip
+MODEST = {2: Blocks(64, 64, 4, 1), 4: Blocks(32, 32, 4, 1)}
+# In the interpreter: several tiles already at 65 tokens, and few enough to interpret in seconds.
+INTERPRETED, INTERPRETED_KEYS = Blocks(32, 32, 1, 1), Blocks(16, 32, 1, 1)
 
 
-def blocks_for(kernel: str, query: Tensor, columns: int) -> Blocks:
+def blocks_for(kernel: str, query: Tensor, columns: int = 0) -> Blocks:
+    """The choice of the table for a kernel, the query's type and head size, and the columns of the value."""
     if interpreted():
-        return INTERPRETED
-    return Blocks(128, 64, 8, 2)
+        return INTERPRETED_KEYS if kernel == "keys" else INTERPRETED
+    family, size = device_family(), query.element_size()
+    plain = kernel.removesuffix("+tokens")
+    choices = TABLE.get((family, size, kernel)) or TABLE.get((family, size, plain))
+    if choices is None:
+        return MODEST[size]
+    features = max(32, padded(query.shape[-1]), padded(columns))
+    return Blocks(*choices[features.bit_length() - 6])
+
+
+def device_family() -> str:
+    target = triton.runtime.driver.active.get_current_target()
+    if target.backend == "hip":
+        return "cdna"
+    return "wide" if target.arch in (90, 100, 103) else "narrow"
 
 
 def launch(kernel: Any, grid: tuple[int, ...], *arguments: Any, blocks: Blocks, **constants: Any) -> None:
@@ -52,7 +94,10 @@ def launch(kernel: Any, grid: tuple[int, ...], *arguments: Any, blocks: Blocks, 
 
 
 def operand(tensor: Tensor) -> Operand:
-    """Heads that share their data, as expanded tensors do, keep their stride of 0."""
+    """Heads that share their data, as expanded tensors do, keep their stride of 0. Only rows or features that lie
+    millions of numbers apart are copied together."""
+    if max(tensor.stride()[2:]) > LARGEST_STRIDE:
+        tensor = tensor.contiguous()
     return Operand(tensor, *tensor.stride())
 
 

@@ -7,9 +7,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from kernels.triton_launch import LN2, blocks_for, launch, load_tile, operand, padded
+from kernels.triton_launch import blocks_for, launch, load_tile, operand, padded
 from kernels.triton_rows import key_ranges
-from kernels.triton_score import Rule, scores, visible
+from kernels.triton_score import LN2, Rule, scores, visible
 
 
 @triton.jit
@@ -48,10 +48,10 @@ def score_moments(query: Tensor, key: Tensor, rule: Rule) -> dict[str, Tensor]:
     """score_mean and score_variance [B, H, Nq] float32, of all rows; meaningless where a row sees no key."""
     batch, heads, n_query, features = query.shape
     made = [query.new_empty(batch, heads, n_query, dtype=torch.float32) for _ in range(2)]
-    blocks = blocks_for("moments", query, 0)
+    blocks = blocks_for("moments", query)
     launch(
         moments_kernel, (triton.cdiv(n_query, blocks.rows), batch * heads), operand(query), operand(key), *made, rule,
         heads, heads // key.shape[1],
         blocks=blocks, ROWS=blocks.rows, KEYS=blocks.keys, D=features, BLOCK_D=padded(features), PRECISION="ieee",
     )  # fmt: skip
-    return {"score_mean": made[0] * LN2, "score_variance": made[1] * LN2**2}
+    return {"score_mean": made[0] * LN2.value, "score_variance": made[1] * LN2.value**2}

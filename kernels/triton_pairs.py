@@ -81,7 +81,7 @@ def pair_measures(query: Tensor, key: Tensor, rule: Rule, rows: RowPass) -> dict
     """self_mass, previous_mass and first_mass [B, H, Nq] float32, NaN where the row may not see that key."""
     batch, heads, n_query, features = query.shape
     made = [torch.empty_like(rows.shift) for _ in range(3)]
-    blocks = blocks_for("pairs", query, 0)
+    blocks = blocks_for("pairs", query)
     launch(
         pairs_kernel, (triton.cdiv(n_query, blocks.rows), batch * heads), operand(query), operand(key),
         rows.shift, rows.share, *made, rule, heads, heads // key.shape[1],

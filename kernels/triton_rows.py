@@ -19,7 +19,7 @@ from torch import Tensor
 
 from kernels.score import ScoreSpec, query_positions
 from kernels.triton_launch import blocks_for, launch, load_tile, operand, padded
-from kernels.triton_score import Rule, first_key, scores, visible
+from kernels.triton_score import LN2, LOG2E, Rule, first_key, scores, visible
 
 
 class RowSums(NamedTuple):
@@ -186,7 +186,7 @@ def store_rows(
     acc, m, mass, moment, square, distance, best, duplicate, induction, duplicates, inductions = state
     top = m
     if rule.sink is not None:
-        sink = tl.zeros_like(m) + tl.load(rule.sink + h) * 1.4426950408889634
+        sink = tl.zeros_like(m) + tl.load(rule.sink + h) * LOG2E
         top = tl.maximum(m, sink)
     top = tl.where(top == float("-inf"), 0.0, top)
     fall = tl.maximum(tl.where(m == float("-inf"), 0.0, m - top), -256.0)
@@ -200,7 +200,7 @@ def store_rows(
     inside = i < rule.n_query
     at = bh.to(tl.int64) * rule.n_query + i
     bits = tl.where(total > 0, tl.log2(tl.where(total > 0, total, 1.0)), float("-inf"))
-    tl.store(sums.lse + at, (top + bits) * 0.6931471805599453, mask=inside)
+    tl.store(sums.lse + at, (top + bits) * LN2, mask=inside)
     tl.store(sums.shift + at, top, mask=inside)
     tl.store(sums.share + at, tl.where(mass > 0, share, 0.0), mask=inside)
     weight = c * share  # of the largest score
@@ -210,7 +210,7 @@ def store_rows(
         if rule.sink is not None:
             moment += sink_part * tl.maximum(sink - top, -256.0)
             tl.store(sums.sink_mass + at, outcome, mask=inside)
-        entropy = (bits - moment * share) * 0.6931471805599453
+        entropy = (bits - moment * share) * LN2
         tl.store(sums.entropy + at, tl.maximum(entropy, 0.0), mask=inside)
         tl.store(sums.max_weight + at, weight, mask=inside)
         tl.store(sums.max_key + at, best, mask=inside)
@@ -253,7 +253,7 @@ def row_pass(
         name: query.new_empty(batch, heads, n_query, dtype=torch.int32 if name == "max_key" else torch.float32)
         for name in names
     }
-    blocks = blocks_for("rows", query, columns)
+    blocks = blocks_for("rows" if tokens is None else "rows+tokens", query, columns)
     launch(
         rows_kernel,
         (triton.cdiv(n_query, blocks.rows), batch * heads),

@@ -47,7 +47,7 @@ def whole_rows(
     query: Tensor, key: Tensor, rule: Rule, rows: RowPass, listed: Tensor, heads: range, chunk: range
 ) -> Tensor:
     """Weights of the rows listed[chunk] (int64) of some of the batch * H heads: [heads, chunk, Nk], -1 where hidden."""
-    n_key, features, blocks = key.shape[2], query.shape[3], blocks_for("whole_rows", query, 0)
+    n_key, features, blocks = key.shape[2], query.shape[3], blocks_for("whole_rows", query)
     result = query.new_empty(len(heads), len(chunk), n_key, dtype=torch.float32)
     launch(
         whole_rows_kernel,

@@ -20,7 +20,8 @@ from torch import Tensor
 
 from kernels.score import ScoreSpec, first_real_key, row_bias_groups
 
-LOG2E = math.log2(math.e)
+LOG2E = tl.constexpr(math.log2(math.e))
+LN2 = tl.constexpr(math.log(2.0))
 FLOOR = tl.constexpr(-3.0e38)  # lowest score of a visible cell: finite, so that differences of scores stay numbers
 
 
@@ -53,7 +54,7 @@ class Rule(NamedTuple):
     inverse_temperature: Any  # float32 [H]
     key_bias: Any
     row_bias: Any  # Cells whose key stride is that of the group of keys
-    row_bias_keys: Any  # int32 [Nk], group of each key, -1 = none
+    row_bias_keys: Any  # Cells: the group of each key, -1 = none
     bias: Any
     key_padding: Any
     mask: Any
@@ -65,10 +66,10 @@ def rule_of(score: ScoreSpec, batch: int, n_query: int, n_key: int) -> Rule:
     """The rule of a ScoreSpec whose tensors lie on the device of the launch."""
     hiding = ("key_padding", "mask", "bias", "key_bias", "row_bias", "bias_by_distance")
     left, right = score.around or (None, None)
-    scale, softcap = score.scale * LOG2E, None
+    scale, softcap = score.scale * LOG2E.value, None
     row_bias, group = (None, None) if score.row_bias is None else row_bias_groups(score)
     if score.softcap is not None:
-        scale, softcap = score.scale / score.softcap, score.softcap * LOG2E
+        scale, softcap = score.scale / score.softcap, score.softcap * LOG2E.value
     return Rule(
         n_query=n_query,
         n_key=n_key,
@@ -123,7 +124,7 @@ def load_by_distance(i, j, h, inside, rule):
 @triton.jit
 def load_row_bias(b, h, i, j, inside, rule):
     """Bias of row i on the group that key j belongs to; 0 where it belongs to none."""
-    group = tl.load(rule.row_bias_keys + j, mask=(j >= 0) & (j < rule.n_key), other=-1)
+    group = load_cells(rule.row_bias_keys, b, h, i * 0, j, inside)
     return load_cells(rule.row_bias, b, h, i, group, inside & (group >= 0)).to(tl.float32)
 
 
@@ -151,15 +152,13 @@ def scores(product, b, h, i, j, rule):
         s = tanh(s) * rule.softcap
     inside = (i < rule.n_query) & (j < rule.n_key)
     if rule.by_distance is not None:
-        s += load_by_distance(i, j, h, inside, rule) * 1.4426950408889634
+        s += load_by_distance(i, j, h, inside, rule) * LOG2E
     if rule.key_bias is not None:
-        s += load_cells(rule.key_bias, b, h, i * 0, j, inside).to(tl.float32) * 1.4426950408889634
+        s += load_cells(rule.key_bias, b, h, i * 0, j, inside).to(tl.float32) * LOG2E
     if rule.row_bias is not None:
-        group = load_cells(rule.row_bias_keys, b, h, i * 0, j, inside)
-        marked = inside & (group >= 0)
-        s += load_cells(rule.row_bias, b, h, i, group, marked).to(tl.float32) * 1.4426950408889634
+        s += load_row_bias(b, h, i, j, inside, rule) * LOG2E
     if rule.bias is not None:
-        s += load_cells(rule.bias, b, h, i, j, inside).to(tl.float32) * 1.4426950408889634
+        s += load_cells(rule.bias, b, h, i, j, inside).to(tl.float32) * LOG2E
     if rule.inverse_temperature is not None:
         s = tl.maximum(s, FLOOR) * tl.load(rule.inverse_temperature + h)
     # The floor also keeps the compiler from fusing the product above with the subtraction of the row's maximum, which
@@ -194,9 +193,7 @@ def visible(b, h, i, j, rule):
     if rule.key_bias is not None:
         seen = seen & (load_cells(rule.key_bias, b, h, i * 0, j, inside).to(tl.float32) != float("-inf"))
     if rule.row_bias is not None:
-        group = load_cells(rule.row_bias_keys, b, h, i * 0, j, inside)
-        marked = inside & (group >= 0)
-        seen = seen & (load_cells(rule.row_bias, b, h, i, group, marked).to(tl.float32) != float("-inf"))
+        seen = seen & (load_row_bias(b, h, i, j, inside, rule) != float("-inf"))
     if rule.bias is not None:
         seen = seen & (load_cells(rule.bias, b, h, i, j, inside).to(tl.float32) != float("-inf"))
     return seen
