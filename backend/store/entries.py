@@ -11,7 +11,7 @@ import json
 import os
 import threading
 import time
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from backend.errors import HeadwaterError
@@ -20,7 +20,7 @@ from backend.store import files, ids, sidecar
 INDEX = "index.json"
 INDEX_VERSION = 1
 RACY = 2_000_000_000  # ns: a folder changed this recently may change again within the same tick of its clock
-SEARCHED = 2_000  # characters of the prompt that a search looks at
+SEARCHED = 500  # characters of the prompt that a search looks at
 WORTH_WRITING = 32  # changed entries before the index is written again
 
 
@@ -46,6 +46,7 @@ class Entry:
     imported: bool = False
 
 
+NAMES = tuple(field.name for field in fields(Entry))
 SUMMARY = ("model", "created_at", "n_tokens", "n_layers", "type", "cache_key")
 
 
@@ -128,17 +129,23 @@ class Index:
             content = json.loads(self._index.read_text("utf-8"))
             if content["version"] != INDEX_VERSION:
                 return {}
-            return {
-                name: (stamp, None if entry is None else Entry(**entry | {"tags": tuple(entry["tags"])}))
-                for name, (stamp, entry) in content["entries"].items()
-            }
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            tags = NAMES.index("tags")
+            known: dict[str, tuple[int, Entry | None]] = {}
+            for name, (stamp, values) in content["entries"].items():
+                if values is not None:
+                    values[tags] = tuple(values[tags])
+                known[name] = (stamp, values and Entry(*values))
+            return known
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError):
             return {}  # a cache that cannot be read is built again from the entries
 
     def _save(self) -> None:
         if self._index is None or self._known is None:
             return
-        entries = {name: (stamp, entry and asdict(entry)) for name, (stamp, entry) in self._known.items()}
+        entries = {
+            name: (stamp, entry and [getattr(entry, field) for field in NAMES])
+            for name, (stamp, entry) in self._known.items()
+        }
         try:
             text = json.dumps({"version": INDEX_VERSION, "entries": entries})
             files.write_text(self._index, text, durable=False)

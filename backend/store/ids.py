@@ -8,6 +8,7 @@ import secrets
 from backend.errors import NotFound
 
 RANDOM_BYTES = 18  # 144 bits: an id is enough to open an analysis, so nobody may guess one
+LENGTH = 24  # characters that these make
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 

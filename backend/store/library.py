@@ -108,10 +108,14 @@ class Library:
     # -- writing -------------------------------------------------------------------------------------------------------
 
     def save(self, analysis: Analysis | Study) -> str:
-        """Copies an analysis of another library, such as a temporary one, into this one; its id here."""
+        """Copies an analysis of another library, such as a temporary one, into this one; its id here.
+
+        The id stays where it is free and nobody could guess it; what ships with Headwater gets one of its own.
+        """
         if analysis.path == self._analyses / analysis.id / files.FILE:
             return analysis.id
-        id = analysis.id if not self.folder(analysis.id).exists() else ids.new_id()
+        free = len(analysis.id) >= ids.LENGTH and not self.folder(analysis.id).exists()
+        id = analysis.id if free else ids.new_id()
         beside = sidecar.read(analysis.path.parent)
         return self._take_in(analysis.path, id, beside)
 

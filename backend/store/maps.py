@@ -214,7 +214,7 @@ class Analysis(Tables):
         rows = self._rows(
             f'SELECT codec, shape, checksum, data FROM "{self._layer_row(layer, kind)["maps"]}" '
             "WHERE kind = ? AND layer = ? AND part = ? AND head IS NOT DISTINCT FROM ?",
-            [kind, layer, part, head],
+            [kind, int(layer), part, None if head is None else int(head)],  # numbers of numpy too
             what,
         )
         if len(rows) != 1:
@@ -263,6 +263,8 @@ def _span(name: str, given: slice | None, length: int) -> slice:
     """The slice with both ends; NotFound outside 0 .. length."""
     if given is None:
         return slice(0, length)
+    if not isinstance(given, slice):
+        raise NotFound(f"{name}: expected a slice such as slice(0, {length}), or None, got {str(given)[:40]}.")
     start, stop = 0 if given.start is None else given.start, length if given.stop is None else given.stop
     whole = all(isinstance(n, int | np.integer) and not isinstance(n, bool) for n in (start, stop))
     if not whole or given.step not in (None, 1) or not 0 <= start < stop <= length:

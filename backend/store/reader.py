@@ -53,7 +53,8 @@ class StoredFile:
         """One table, or the part of it where columns have the given values; None leaves a column free."""
         if name not in self.tables():
             raise NotFound(f"There is no table {str(name)[:64]!r}; there are {', '.join(self.tables())}.")
-        given = {column: value for column, value in where.items() if value is not None}
+        plain = {column: value.item() if isinstance(value, np.generic) else value for column, value in where.items()}
+        given = {column: value for column, value in plain.items() if value is not None}
         condition = " AND ".join(f'"{column}" = ?' for column in given) or "true"
         with self._cursor(f"the table {name}") as cursor:
             query = f'SELECT * FROM "{name}" WHERE {condition}'

@@ -68,7 +68,12 @@ def from_dict(values: object) -> Sidecar:
 
 def write(folder: Path, content: Sidecar) -> None:
     """Replaces the sidecar."""
-    files.write_text(folder / FILE, json.dumps(storable_tree(asdict(content)), indent=1))
+    files.write_text(folder / FILE, as_json(content))
+
+
+def as_json(content: Sidecar) -> str:
+    """The text of the file."""
+    return json.dumps(storable_tree(asdict(content)), indent=1)
 
 
 def changed(content: Sidecar, changes: dict[str, object]) -> Sidecar:

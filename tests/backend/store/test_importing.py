@@ -158,3 +158,11 @@ def test_a_file_that_is_not_there_is_said_without_its_path(library, tmp_path):
         library.import_file(tmp_path / "secret")
     with pytest.raises(NotFound):
         library.import_file(tmp_path)
+
+
+def test_a_copy_of_what_ships_gets_an_id_nobody_can_guess(library, tmp_path):
+    shipped = Library(tmp_path / "shipped")
+    store(shipped, [layer_record()], id="bundled-story", title="A story")
+    copy = library.save(shipped.open("bundled-story"))
+    assert len(copy) == 24
+    assert [(entry.id, entry.title) for entry in library.list()] == [(copy, "A story")]

@@ -147,6 +147,20 @@ def test_windows_outside_the_map_are_refused(stored, rows):
         stored[0].map(0, 0, rows)
 
 
+@pytest.mark.parametrize("rows", [5, (0, 4), "0:4"])
+def test_a_window_is_a_slice(stored, rows):
+    with pytest.raises(NotFound, match="expected a slice"):
+        stored[0].map(0, 0, rows)
+
+
+def test_numbers_of_numpy_name_layers_and_heads_too(stored):
+    analysis, (layer, head) = stored[0], np.array([3, 1])
+    assert np.array_equal(analysis.map(layer, head), analysis.map(3, 1))
+    assert np.array_equal(analysis.pooled(layer, head, 10), analysis.pooled(3, 1, 10))
+    for method in (analysis.rows, analysis.keys, analysis.links):
+        assert method(layer=layer, head=head).equals(method(layer=3, head=1))
+
+
 def test_rows_and_keys_hold_the_measures(stored):
     analysis, records = stored
     for record in records:
