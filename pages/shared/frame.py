@@ -11,6 +11,7 @@ entry.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,9 +30,10 @@ from pages.shared.panels.selectors import selectors as draw_selectors
 from pages.shared.view_state import Outline, ViewState, fit, to_query, without_defaults
 
 PAGES = Path(__file__).resolve().parent.parent
-ORDER = ("heads", "sinks", "basins", "sparsity", "lessons", "sql", "glossary")  # the others follow by name
+ORDER = ("heads", "sinks", "basins", "sparsity", "studies", "lessons", "sql", "glossary")  # the others follow by name
 CAPITALS = {"sql": "SQL"}
 ANALYSIS = "headwater_analysis"  # the opened analysis of this run
+Fitted = Callable[[ViewState], tuple[ViewState, list[str]]]
 OFFERED = 100  # analyses in the list on the left
 
 
@@ -59,12 +61,17 @@ def frame(page: str, *, selectors: tuple[str, ...] = ALL) -> ViewState:
     return state
 
 
-def plain_frame(page: str) -> ViewState:
-    """The frame of a page that shows no analysis; the menu still leads to the one in the address."""
+def plain_frame(page: str, fitted: Fitted | None = None) -> ViewState:
+    """The frame of a page that shows no analysis; the menu still leads to the one in the address.
+
+    fitted: gives the nearest view that the page has, and what had to change."""
     _configure(page)
     if page != "home":
         st.session_state.pop(DELETED, None)
     state, notices = read(page)
+    if fitted is not None:
+        state, more = fitted(state)
+        notices = notices + more
     _head(page, state, None, to_query(state))
     _say(notices)
     write(page, state, to_query(state))

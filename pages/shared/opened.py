@@ -11,7 +11,7 @@ from backend.errors import Damaged, NewerFile, NotFound
 from backend.map_sizes import map_sizes
 from backend.settings import data_folder
 from backend.shelf import OWNER_COOKIE, Opened, Shelf
-from backend.store import Analysis
+from backend.store import Analysis, Study
 from pages.shared.view_state import Outline, ViewState
 
 
@@ -42,12 +42,33 @@ def open_for(state: ViewState) -> tuple[Opened | None, list[str]]:
         except (NotFound, Damaged, NewerFile) as error:
             notices.append(str(error))
     entries = [entry for entry in shelf().entries(owner()) if entry.type == "analysis"]
+    member = _first_member(state.study, {entry.id for entry in entries})
+    if member is not None:
+        return shelf().open(member, owner()), [*notices, "The first analysis of the study is shown."]
     bundled = [entry for entry in entries if entry.id in shelf().bundled_ids]
     if not entries:
         return None, notices
     which = "A bundled" if bundled else "The newest"
     notices.append(f"{which} analysis is shown; choose another in the list on the left.")
     return shelf().open((bundled or entries)[0].id, owner()), notices
+
+
+def _first_member(study: str | None, there: set[str]) -> str | None:
+    """An analysis that the study of an address kept, where it is still there."""
+    if study is None:
+        return None
+    try:
+        return next((id for id in open_study(study).info.get("members", []) if id in there), None)
+    except (NotFound, Damaged, NewerFile):
+        return None
+
+
+def open_study(id: str) -> Study:
+    """A study that this person may see; NotFound, Damaged or NewerFile with a sentence otherwise."""
+    found = shelf().open(id, owner()).analysis
+    if not isinstance(found, Study):
+        raise NotFound("The link leads to an analysis, not to a study; it is shown on the page Heads.")
+    return found
 
 
 def outline(analysis: Analysis) -> Outline:

@@ -58,7 +58,7 @@ def test_run_waits_for_a_prompt(open_page, library, texts):
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.title)
 def test_an_example_is_one_click(open_page, library, example, monkeypatch):
     monkeypatch.setattr("pages.shared.panels.run_form.load", lambda name: pytest.fail("nothing is loaded by a test"))
-    monkeypatch.setattr("pages.shared.panels.run_form._loading", lambda name: SimpleNamespace(done=lambda: False))
+    monkeypatch.setattr("pages.shared.panels.run_form.loading", lambda name: SimpleNamespace(done=lambda: False))
     app = open_page()
     button(app, example.title).click().run()
     assert not app.exception
@@ -82,7 +82,7 @@ def test_a_run_is_seen_while_it_goes_and_can_be_stopped(open_page, library, monk
 
     monkeypatch.setattr("pages.shared.panels.run_form.analyse", wait)
     monkeypatch.setattr("pages.shared.panels.run_form.load", lambda name: None)
-    monkeypatch.setattr("pages.shared.panels.run_form._loading", lambda name: SimpleNamespace(done=lambda: False))
+    monkeypatch.setattr("pages.shared.panels.run_form.loading", lambda name: SimpleNamespace(done=lambda: False))
     monkeypatch.setattr("pages.shared.panels.run_cards.owner", lambda: "b" * 32)
     monkeypatch.setattr("pages.shared.panels.run_form.owner", lambda: "b" * 32)
     app = open_page()

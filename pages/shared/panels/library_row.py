@@ -10,6 +10,7 @@ from backend.errors import HeadwaterError
 from backend.shelf import may_change
 from backend.store import Entry
 from pages.shared.opened import owner, shelf
+from pages.shared.panels.run_cards import PLACES
 
 DELETED = "headwater_deleted"  # what was deleted since the page was opened and can come back: id -> title
 TROUBLE = "headwater_list_trouble"  # why a change was refused, said once
@@ -18,17 +19,26 @@ TROUBLE = "headwater_list_trouble"  # why a change was refused, said once
 def library_row(entry: Entry, *, bundled: bool) -> None:
     """Draws the row. Bundled analyses, and those of other people, cannot be changed."""
     with st.container(key=f"headwater_row_{entry.id}", horizontal=True, vertical_alignment="center", gap="small"):
-        # The id is checked wherever it comes in and is escaped all the same.
-        theme = "dark" if st.context.theme.type == "dark" else "light"
-        source = f"data/{escape(entry.id)}/grid/self/{(entry.n_layers or 1) // 2}.png?size=32&amp;theme={theme}"
-        st.html(f'<img class="headwater-strip" loading="lazy" alt="" src="{source}">', width=100)
+        _strip(entry)
         with st.container(gap=None, width="stretch"):
             st.text(entry.title, wrap=False)
             with st.container(key=f"headwater_facts_{entry.id}"):
                 st.text(facts(entry, bundled=bundled), wrap=False)
-        st.page_link("pages/heads.py", label="Open", query_params={"analysis": entry.id})
+        page, name = PLACES[entry.type]
+        st.page_link(page, label="Open", query_params={name: entry.id})
         if not bundled and may_change(entry, owner()):
             _more(entry)
+
+
+def _strip(entry: Entry) -> None:
+    """The heads of a layer in the middle, as a picture; a study has no maps of its own."""
+    if entry.type == "study":
+        st.text("study", width=100)
+        return
+    # The id is checked wherever it comes in and is escaped all the same.
+    theme = "dark" if st.context.theme.type == "dark" else "light"
+    source = f"data/{escape(entry.id)}/grid/self/{(entry.n_layers or 1) // 2}.png?size=32&amp;theme={theme}"
+    st.html(f'<img class="headwater-strip" loading="lazy" alt="" src="{source}">', width=100)
 
 
 def facts(entry: Entry, *, bundled: bool) -> str:

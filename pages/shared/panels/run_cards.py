@@ -15,6 +15,8 @@ from pages.shared.opened import owner
 STARTED = "headwater_started"  # ids of the runs this tab started
 DISMISSED = "headwater_dismissed"  # ids of finished runs whose card was closed here
 TROUBLE = "headwater_save_trouble"  # why saving again failed, said once
+PLACES = {"analysis": ("pages/heads.py", "analysis"), "study": ("pages/studies.py", "study")}  # page, parameter
+UNFINISHED = "What was done before is kept: carry the study on on the page Studies."
 SHOWN = 4  # finished cards
 UNDER_WAY = ("queued", "running")
 
@@ -65,7 +67,8 @@ def _card(job: Job) -> None:
 def _after(job: Job) -> None:
     """What can be done once a run is over."""
     if job.state == "done" and job.analysis_id:
-        st.page_link("pages/heads.py", label="Open", query_params={"analysis": job.analysis_id})
+        page, name = PLACES[job.type]
+        st.page_link(page, label="Open", query_params={name: job.analysis_id})
     elif job.state == "failed" and job.unsaved:
         st.button("Save again", key=f"headwater_save_{job.id}", on_click=_save_again, args=(job.id,))
     st.button("Close", key=f"headwater_close_{job.id}", on_click=_dismiss, args=(job.id,), type="tertiary")
@@ -76,9 +79,12 @@ def sentence(job: Job) -> str:
     if job.state == "queued":
         return "Next in line." if job.position <= 1 else f"Waiting: {job.position} runs are before it."
     if job.state == "running":
-        where = f"layer {job.layer} of {job.n_layers}" if job.n_layers else (job.step or "starting")
+        unit = "run" if job.type == "study" else "layer"
+        where = f"{unit} {job.layer} of {job.n_layers}" if job.n_layers else (job.step or "starting")
         left = "" if job.seconds_left is None else f", about {max(job.seconds_left, 0.1):.1f} s left"
         return f"Reading: {where}{left}."
+    if job.type == "study" and job.state in ("cancelled", "interrupted"):
+        return f"{'Stopped on request.' if job.state == 'cancelled' else 'The server was stopped.'} {UNFINISHED}"
     endings = {"done": "Done.", "cancelled": "Stopped on request; nothing was stored."}
     return endings.get(job.state) or job.error or "The run ended without a result. Start it again."
 

@@ -6,8 +6,6 @@ beside the page as soon as there is a prompt, so that the estimate is exact and 
 
 from __future__ import annotations
 
-from concurrent.futures import Future, ThreadPoolExecutor
-
 import streamlit as st
 
 from backend.errors import HeadwaterError
@@ -17,6 +15,7 @@ from backend.options import Options
 from backend.pipeline import analyse, estimate
 from backend.prompts import Prompt, encode
 from backend.settings import MAX_TOKENS
+from pages.shared.model_loading import forget, loading
 from pages.shared.opened import owner, shelf
 from pages.shared.panels.model_choice import ModelChoice, model_choice
 from pages.shared.panels.prompt_form import prompt_form
@@ -39,7 +38,7 @@ def run_form() -> None:
             elif not choice.packaged:
                 st.text("The estimate is made when the model has been loaded by its first run.")
             else:
-                st.fragment(_estimate, run_every=None if _loading(choice.name).done() else 1.0)(choice, prompt)
+                st.fragment(_estimate, run_every=None if loading(choice.name).done() else 1.0)(choice, prompt)
         ready = prompt is not None and bool(choice.name)
         pressed = st.button("Run", type="primary", disabled=not ready, key="headwater_run")
     if pressed and ready:
@@ -71,42 +70,20 @@ def title_of(prompt: Prompt) -> str:
 
 def _estimate(choice: ModelChoice, prompt: Prompt) -> None:
     """One sentence: tokens, time, disk, exact maps; or why the run cannot be made."""
-    loading = _loading(choice.name)
-    if not loading.done():
+    model_loads = loading(choice.name)
+    if not model_loads.done():
         st.session_state[WAITING] = True
         st.text("The model is being loaded; the estimate follows.")
         return
     if st.session_state.pop(WAITING, False):
         st.rerun()  # the form is drawn anew without the clock that waited for the model
     try:
-        loading.result()
+        model_loads.result()
         model = load(choice.name)
         encoded = encode(model, prompt)
         st.text(estimate(model, len(encoded.token_ids), Options()).sentence)
         for notice in encoded.notices:
             st.text(notice)
     except HeadwaterError as error:
-        _forget(choice.name)
+        forget(choice.name)
         st.text(str(error))
-
-
-@st.cache_resource(show_spinner=False)
-def _loader() -> tuple[ThreadPoolExecutor, dict[str, Future]]:
-    return ThreadPoolExecutor(max_workers=1, thread_name_prefix="headwater-model"), {}
-
-
-def _loading(name: str) -> Future:
-    pool, futures = _loader()
-    if name not in futures:
-        futures[name] = pool.submit(_load_only, name)
-    return futures[name]
-
-
-def _load_only(name: str) -> None:
-    """Loads into the process' own bounded store of models; the future must not keep the model alive beside it."""
-    load(name)
-
-
-def _forget(name: str) -> None:
-    """A load that failed is tried again at the next change, for instance when the network is back."""
-    _loader()[1].pop(name, None)
