@@ -6,10 +6,10 @@ import threading
 import duckdb
 import numpy as np
 import pytest
-from store_records import layer_record, store
+from store_records import layer_record, run_record, store
 
 from backend.errors import Damaged, HeadwaterError, NewerFile, NotFound, Refused
-from backend.store import Library
+from backend.store import AnalysisWriter, Library
 from kernels.score import ScoreSpec
 
 
@@ -162,7 +162,9 @@ def test_a_file_that_is_not_there_is_said_without_its_path(library, tmp_path):
 
 def test_a_copy_of_what_ships_gets_an_id_nobody_can_guess(library, tmp_path):
     shipped = Library(tmp_path / "shipped")
-    store(shipped, [layer_record()], id="bundled-story", title="A story")
+    with AnalysisWriter(shipped, id="bundled-story") as writer:
+        writer.layer(layer_record())
+        writer.publish(run_record(layer_record().query.shape[1]), title="A story")
     copy = library.save(shipped.open("bundled-story"))
     assert len(copy) == 24
     assert [(entry.id, entry.title) for entry in library.list()] == [(copy, "A story")]

@@ -156,7 +156,7 @@ def test_a_window_is_a_slice(stored, rows):
 def test_numbers_of_numpy_name_layers_and_heads_too(stored):
     analysis, (layer, head) = stored[0], np.array([3, 1])
     assert np.array_equal(analysis.map(layer, head), analysis.map(3, 1))
-    assert np.array_equal(analysis.pooled(layer, head, 10), analysis.pooled(3, 1, 10))
+    assert np.array_equal(analysis.pooled(layer, head, 10), analysis.pooled(3, 1, 10), equal_nan=True)
     for method in (analysis.rows, analysis.keys, analysis.links):
         assert method(layer=layer, head=head).equals(method(layer=3, head=1))
 
