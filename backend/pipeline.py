@@ -41,8 +41,9 @@ def analyse(
 ) -> Analysis:
     """Runs the prompt through the model, measures every head, and stores what was found.
 
-    library: where it is kept; the same work done before is given back at once, where this owner may see it. None: a
-    temporary file that lives as long as the Analysis. visibility: "link" (whoever has the id) or "private" (its owner).
+    library: where it is kept; the same work done before is given back at once, where this owner may see it and it has
+    this visibility. None: a temporary file that lives as long as the Analysis.
+    visibility: "link" (whoever has the id) or "private" (its owner).
     progress(step, layers done, layers, seconds left) is called as it goes: "prepare", "write", "layers",
     "tokens", "save"; while text is written it counts tokens instead of layers.
     cancel is looked at between layers.
@@ -68,7 +69,8 @@ def analyse(
     stored = library.find(run.key, owner=owner)
     if stored is not None:
         with suppress(NotFound, Damaged):  # deleted since, or damaged: the work is done anew
-            return library.open(stored)
+            if library.entry(stored).visibility == visibility:  # who asks for a private one gets a private one
+                return library.open(stored)
     with AnalysisWriter(library) as writer:  # a library that cannot be written at all is told before the run
         try:
             return run.write(writer)

@@ -216,6 +216,15 @@ def test_the_same_work_is_found_again_by_those_who_may_see_it(library):
     assert len({first.id, *(other.id for other in others)}) == 6
 
 
+def test_what_was_asked_for_as_private_is_private_and_a_link_is_a_link(library):
+    model = wrapped()
+    analyse(model, TOKENS, library=library, owner="you")
+    mine = analyse(model, TOKENS, library=library, visibility="private", owner="me")
+    assert (library.entry(mine.id).visibility, library.entry(mine.id).owner) == ("private", "me")
+    shared = analyse(model, TOKENS, library=library, owner="me")
+    assert library.entry(shared.id).visibility == "link"
+
+
 def test_a_damaged_file_is_no_answer(library):
     model = wrapped()
     first = analyse(model, TOKENS, library=library)
