@@ -9,13 +9,14 @@ import streamlit as st
 from backend.errors import Damaged, NewerFile, NotFound
 from backend.store import Study
 from pages.shared.frame import plain_frame
+from pages.shared.header import header
 from pages.shared.opened import open_study, owner, shelf
 from pages.shared.panels.library_row import facts
 from pages.shared.panels.readable import readable
 from pages.shared.panels.run_cards import run_cards
 from pages.shared.panels.study_form import study_form, unfinished_studies
 from pages.shared.panels.study_panels import panel_of
-from pages.shared.view_state import ViewState
+from pages.shared.view_state import ViewState, to_query
 
 LISTED = 30
 
@@ -35,7 +36,13 @@ def fitted(state: ViewState) -> tuple[ViewState, list[str]]:
 def found(state: ViewState, study: Study) -> None:
     """What a study found; of one that has no panel here, its tables."""
     name = str(study.info.get("study"))
-    st.text(f"{shelf().entry(study.id, owner()).title} · {str(study.info.get('created_at'))[:10]}")
+    info = study.info
+    header(
+        title=shelf().entry(study.id, owner()).title,
+        model=str(info.get("model", "")),
+        numbers=f"{info.get('runs', '?')} runs · {str(info.get('created_at'))[:10]}",
+        query=to_query(state),
+    )
     panel = panel_of(name)
     if panel is not None:
         panel.result(state, study)

@@ -82,7 +82,7 @@ def test_score_and_head_are_in_the_address(open_page, study, texts):
     assert any("previous token head is" in t for t in texts(app).plain)
     assert app.query_params == {"study": study.id, "measure": "previous_token", "layer": "1", "head": "5"}
     next(g for g in app.get("button_group") if g.key == "headwater_repeat_score").set_value("duplicate_token").run()
-    assert app.query_params == {"study": study.id, "measure": "duplicate_token"}
+    assert app.query_params == {"study": study.id, "measure": "duplicate_token", "layer": "1", "head": "5"}
     assert any("duplicate token head is" in t for t in texts(app).plain)
 
 

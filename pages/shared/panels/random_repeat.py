@@ -74,10 +74,11 @@ def result(state: ViewState, study: Study) -> None:
         st.altair_chart(picture, key=CHART, on_select=_take_head, selection_mode=PICKED)
     with numbers:
         st.text(head_sentence(chosen))
-        shown = ("layer", "head", *(name for one in SCORES for name in (one, f"{one}_error")))
-        st.dataframe(
-            [{name: row[name] for name in shown} for row in rows], hide_index=True, height=min(38 * len(rows), 420)
-        )
+        others = [name for name in SCORES if name != score]
+        shown = {"layer": "layer", "head": "head", score: WORDS[score].lower(), f"{score}_error": "±"}
+        shown |= {f"{score}_uniform": "uniform"} | {name: WORDS[name].lower() for name in others}
+        ranked = [{words: row[name] for name, words in shown.items()} for row in rows]
+        st.dataframe(ranked, hide_index=True, height=min(38 * (len(rows) + 1), 420))
         definition(study, score)
 
 
@@ -132,7 +133,7 @@ def definition(study: Study, score: str) -> None:
 
 def _take_score() -> None:
     chosen = st.session_state[KEY + "score"]  # None where the chosen one was clicked again
-    select(measure=chosen if chosen in SCORES[1:] else None, layer=None, head=None)
+    select(measure=chosen if chosen in SCORES[1:] else None)
 
 
 def _take_head() -> None:
