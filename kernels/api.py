@@ -17,6 +17,7 @@ from kernels.window import weights
 
 __all__ = ["IMPLEMENTATIONS", "Attended", "attend", "weights"]
 
+TRITON_FEATURES = 256  # larger heads do not fit the kernels' tiles
 IMPLEMENTATIONS = ("auto", "reference", "tiled", "triton")
 
 
@@ -37,8 +38,9 @@ def attend(
     becomes a weight, `request` what to measure (None: the defaults of MeasureRequest).
 
     impl: "reference" (dense float64), "tiled" (torch, any device), "triton" (GPU, or TRITON_INTERPRET=1), or "auto",
-    which takes triton for tensors on a GPU it can drive, else tiled. Asking for one never silently gives another;
-    `Attended.impl` says which one ran. There is no backward: no gradient flows through the result.
+    which takes triton for tensors on a GPU it can drive and heads of up to 256, else tiled. Asking for one never
+    silently gives another; `Attended.impl` says which one ran. There is no backward: no gradient flows through the
+    result.
 
     Raises ValueError for shapes, types or names that do not fit, RuntimeError for triton without a device.
     """
@@ -47,7 +49,8 @@ def attend(
     request = MeasureRequest() if request is None else request
     check_inputs(query, key, value, score, request)
     if impl == "auto":
-        impl = "triton" if query.is_cuda and why_no_triton(query) is None else "tiled"
+        fits = max(query.shape[-1], value.shape[-1]) <= TRITON_FEATURES
+        impl = "triton" if query.is_cuda and fits and why_no_triton(query) is None else "tiled"
     if impl == "reference":
         return attend_reference(query, key, value, score, request)
     if impl == "tiled":

@@ -13,6 +13,7 @@ from kernels.counts import Counts, count_cells
 from kernels.measures import NEGLIGIBLE, Attended, MeasureRequest
 from kernels.score import ScoreSpec
 from kernels.tiles import spans_of
+from kernels.triton_columns import column_pass
 from kernels.triton_keys import Wanted, key_pass
 from kernels.triton_launch import MOST_FEATURES, interpreted
 from kernels.triton_moments import score_moments
@@ -72,11 +73,14 @@ def measure(
         measures |= {"max_key": largest, "visible_keys": visible_keys}
     if request.groups is not None:
         measures["group_mass"] = group_mass(query, key, score, rule, request.groups, seen)
-    if wanted != Wanted():
-        sums = key_pass(query, key, score, rule, rows, spans.real, wanted)
-        measures |= finished(sums, counts, request)
+    # In units of log 2; inf for rows that add nothing.
+    lse = rows.shift - torch.log2(rows.share * spans.real[:, None])
+    if wanted.but_keys:
+        measures |= finished(key_pass(query, key, score, rule, lse, wanted), counts, request)
+    elif wanted.keys:
+        measures |= finished(column_pass(query, key, rule, lse), counts, request)
     if request.scores:
-        sums = key_pass(query, key, score, rule, rows, spans.real, Wanted(distances=True, scores=True))
+        sums = key_pass(query, key, score, rule, lse, Wanted(distances=True, scores=True))
         measures["distance_score"] = sums["distance_sum"] * LN2.value / counts.distances
     if request.sampled:
         measures |= coverage(query, key, rule, rows, seen, request.sampled)

@@ -23,7 +23,6 @@ from torch import Tensor
 from kernels.measures import distance_index, pool_edges
 from kernels.score import ScoreSpec
 from kernels.triton_launch import Blocks, blocks_for, interpreted, launch, load_tile, operand, padded
-from kernels.triton_rows import RowPass
 from kernels.triton_score import Rule, first_key, scores, visible
 
 PROGRAMS = 512  # on a device, over all heads: about four for each multiprocessor of a large GPU
@@ -254,15 +253,20 @@ class Wanted:
     limit: Tensor | None = None
     scores: bool = False  # take scores for weights
 
+    @property
+    def but_keys(self) -> bool:
+        """Something that needs more than a walk down the columns."""
+        return self.distances or self.pooled is not None or self.limit is not None
+
 
 def key_pass(
-    query: Tensor, key: Tensor, score: ScoreSpec, rule: Rule, rows: RowPass, real: Tensor, wanted: Wanted
+    query: Tensor, key: Tensor, score: ScoreSpec, rule: Rule, lse: Tensor, wanted: Wanted
 ) -> dict[str, Tensor]:
     """Sums over rebuilt weights: received_sum, received_max, received_square [B, H, Nk], distance_sum [B, H, Dist],
-    pooled_sum, pooled_max [B, H, Pq, Pk], negligible [B, H, Nq], as wanted. real [B, Nq]: rows that count."""
+    pooled_sum, pooled_max [B, H, Pq, Pk], negligible [B, H, Nq], as wanted. lse [B, H, Nq] in units of log 2; inf for
+    rows that add nothing."""
     batch, heads, n_query, _ = query.shape
     blocks = blocks_for("keys", query)
-    lse = rows.shift - torch.log2(rows.share * real[:, None])  # in units of log 2; inf for rows that add nothing
     diagonals = useful_diagonals(score, n_query, key.shape[2], blocks.keys)
     programs = max(1, min(len(diagonals), (INTERPRETED_PROGRAMS if interpreted() else PROGRAMS) // (batch * heads)))
     each = partial_bytes(wanted, programs, n_query, key.shape[2], len(diagonals) * blocks.keys)

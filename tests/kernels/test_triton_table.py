@@ -5,6 +5,7 @@ import itertools
 import pytest
 import torch
 
+from kernels.api import TRITON_FEATURES
 from kernels.measures import MeasureRequest
 from kernels.score import ScoreSpec
 from kernels.triton_attend import attend_triton
@@ -92,6 +93,7 @@ def test_bfloat16_is_refused_in_the_interpreter():
 
 
 def test_heads_beyond_the_table_are_refused():
+    assert TRITON_FEATURES == MOST_FEATURES  # what "auto" keeps away from the kernels
     query = torch.zeros(1, 1, 2, MOST_FEATURES + 1)
     with pytest.raises(ValueError, match=r"at most 256.*got 257.*tiled"):
         attend_triton(query, query, query, ScoreSpec(1.0), MeasureRequest())

@@ -107,7 +107,7 @@ def blind_rows(variant: Variant) -> Tensor:
 def strided(values: Tensor) -> Tensor:
     """Every other feature of a tensor that lies as [B, N, H, 2 D], as projections leave it."""
     batch, heads, rows, features = values.shape
-    wide = torch.full((batch, rows, heads, 2 * features), torch.nan, dtype=values.dtype)
+    wide = values.new_full((batch, rows, heads, 2 * features), torch.nan)
     wide[..., ::2] = values.transpose(1, 2)
     return wide.transpose(1, 2)[..., ::2]
 
@@ -174,7 +174,12 @@ VARIANTS = [
     # what is asked for
     Variant("output only", request=OUTPUT_ONLY, n_query=40),
     Variant("rows only", request=OUTPUT_ONLY | {"rows": True}, n_query=40),
-    Variant("keys only", request=OUTPUT_ONLY | {"keys": True}, n_query=40),
+    Variant("keys only", request=OUTPUT_ONLY | {"keys": True}, n_query=70),
+    Variant("keys only, window", {"window": 9, "key_padding": LEFT_AND_RIGHT}, OUTPUT_ONLY | {"keys": True}, n_query=70,
+            batch=2),
+    Variant("keys only, first keys", {"window": 9, "keep_first": 2}, OUTPUT_ONLY | {"keys": True}, 17, 70),
+    Variant("keys only, more rows", request=OUTPUT_ONLY | {"keys": True}, n_query=70, n_key=40),
+    Variant("keys only, around", {"causal": False, "around": (3, 30)}, OUTPUT_ONLY | {"keys": True}, n_query=40),
     Variant("distances only", request=OUTPUT_ONLY | {"distances": True}, n_query=40, n_key=70),
     Variant("pooled only", request=OUTPUT_ONLY | {"pooled": 33}, n_query=33, n_key=70),
     Variant("sampled only", request=OUTPUT_ONLY | {"sampled": 20}, n_query=40),
@@ -193,6 +198,8 @@ VARIANTS += [
 ]  # fmt: skip
 VARIANTS += [
     Variant("long, tokens", request={"tokens": 4}, n_query=16384, features=128, dtype=BRAIN, interpreted=False),
+    Variant("long, keys only", request=OUTPUT_ONLY | {"keys": True}, n_query=16384, features=128, dtype=BRAIN,
+            interpreted=False),
     Variant("long, head size 96", request={}, n_query=16384, features=96, dtype=BRAIN, interpreted=False),
     Variant("long, window and sink", {"window": 128, "sink": noise("H")}, request={}, n_query=16384, features=64,
             dtype=BRAIN, interpreted=False),
