@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from backend.errors import Refused
@@ -103,8 +104,20 @@ def converted(gguf: Path, name: str) -> Path:
     final = converted_folder() / name
     if final.exists():
         return final
+    try:
+        return convert_beside(gguf, final)
+    except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
+        said = (str(error).strip().splitlines() or [type(error).__name__])[0][:200].rstrip(".")
+        raise Refused(
+            f"{gguf.name} could not be converted in {final.parent} ({said}). That folder must be writable and have "
+            "room for the weights in float32; HEADWATER_CONVERTED names another. A damaged file must be fetched again."
+        ) from error
+
+
+def convert_beside(gguf: Path, final: Path) -> Path:
+    """Converts into a folder beside the final one and renames it."""
     final.parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=final.parent))
+    draft = Path(tempfile.mkdtemp(prefix=f".{final.name}-", dir=final.parent))
     try:
         convert(gguf, draft)
         draft.chmod(0o755)  # mkdtemp makes it private; the data folder decides who may read

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 from transformers import (
     MODEL_FOR_CAUSAL_LM_MAPPING,
@@ -66,7 +67,7 @@ def read_config(source: Source):
     """The configuration, where the model is one that can be captured."""
     try:
         config = AutoConfig.from_pretrained(source.folder, local_files_only=True, trust_remote_code=False)
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, StrictDataclassError) as error:
         raise Refused(
             f"{source.name}: its config.json names no architecture that transformers knows by itself "
             f"({first_line(error)}). Code that comes with a model is never run."

@@ -29,7 +29,7 @@ def load(
     HEADWATER_MODELS stay in memory; the one unused for longest goes first. Raises Refused with one sentence.
     """
     # A model that was opened with a token is shared only with those who hold the token.
-    key = (name_or_path.strip(), revision, token, dtype, device)
+    key = (str(name_or_path).strip(), revision, token, dtype, device)
     with _lock:
         future = _models.get(key)
         mine = future is None
@@ -37,8 +37,8 @@ def load(
             future = _models[key] = Future()
         _models.move_to_end(key)
     if mine:
-        make_room()
         try:
+            make_room()
             future.set_result(read_model(name_or_path, revision, token, dtype, device))
         except BaseException as error:
             with _lock:

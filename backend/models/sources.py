@@ -38,16 +38,21 @@ class Source:
 
 def locate(name: str, revision: str | None, token: str | None) -> Source:
     """The folder of a model. Refused, with what to do, where there is none."""
-    name = name.strip()
-    if not name:
+    if not isinstance(name, str) or not (name := name.strip()):
         raise Refused("No model was named. Give a bundled model, a folder, or a Hugging Face id such as owner/name.")
     known = bundled.find(name)
     if known is not None:
         return Source(known.choice.name, known.folder(), known.revision(), bundled=True)
-    path = Path(name).expanduser()
-    if path.suffix == ".gguf" and path.is_file():
+    try:
+        path = Path(name).expanduser()
+        is_gguf, is_folder = path.suffix == ".gguf" and path.is_file(), path.is_dir()
+    except (OSError, RuntimeError) as error:  # too long, not readable, or the home of nobody
+        raise Refused(
+            f"{name[:80]!r} cannot be looked up here ({str(error)[:80]}). Give a folder or a model id."
+        ) from None
+    if is_gguf:
         return Source(path.stem, bundled.converted(path, gguf_name(path)), None)
-    if path.is_dir():
+    if is_folder:
         require_weights(path, name)
         return Source(path.name, path, None)
     if name.startswith(("/", ".", "~")) or "\\" in name:

@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from backend.errors import Refused
+from backend.errors import HeadwaterError, Refused
 from backend.models import LoadedModel, available, bundled, load, resident, sources
 from backend.models.loading import read_model
 from tests.backend import tiny, tiny_tokenizers
@@ -394,3 +394,31 @@ def test_bundled_models_have_the_maps_of_eager(name):
     for layer, theirs in zip(layers, eager_maps(model.model, {"input_ids": ids}), strict=True):
         ours = weights(layer.query, layer.key, layer.score, layer.lse, whole, whole)
         assert (ours - theirs).abs().max() <= 1e-4
+
+
+@pytest.mark.parametrize(
+    "name", ["~nobody_of_that_name/x", "a" * 10_000, None, 5], ids=["home", "long", "none", "number"]
+)
+def test_a_name_that_names_nothing_is_refused_in_words(name):
+    with pytest.raises(Refused, match=r"Give a .*folder"):
+        load(name)
+
+
+def test_a_config_with_values_of_another_type_is_refused(folder):
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "hidden_size": "abc"}))
+    with pytest.raises(Refused, match=r"config.json"):
+        load(str(folder))
+
+
+def test_a_gguf_file_that_cannot_be_converted_is_refused(tmp_path):
+    (tmp_path / "x.gguf").write_text("no weights")
+    with pytest.raises(Refused, match="could not be converted"):
+        load(str(tmp_path / "x.gguf"))
+
+
+def test_a_wrong_setting_does_not_leave_a_load_that_never_ends(folder, monkeypatch):
+    monkeypatch.setenv("HEADWATER_MODELS", "many")
+    for _ in range(2):
+        with pytest.raises(HeadwaterError, match="HEADWATER_MODELS"):
+            load(str(folder))
