@@ -20,6 +20,10 @@ st.text(
     "What does each number mean? A statistic is one number per head. Cells that a query may not see are in no sum and "
     "in no count."
 )
+st.caption(
+    "In formulas, row i is a query and column j a key. A_ij: the weight of query i on key j. p_i: the place of query i "
+    "among the keys. n_i: how many keys it may see."
+)
 wanted = st.text_input("Search", key="headwater_glossary", live=True, placeholder="sink, entropy, distance") or ""
 for name, statistic in statistics.all().items():
     text = f"{name.replace('_', ' ')} {statistic.caption} {statistic.formula}".casefold()
@@ -27,6 +31,6 @@ for name, statistic in statistics.all().items():
         with st.container(border=True, key=f"headwater_term_{name}"):
             st.subheader(name.replace("_", " "), anchor=name)
             st.text(statistic.caption)
-            st.code(statistic.formula, language=None, wrap_lines=True)
+            st.text(f"Formula: {statistic.formula}")  # st.code would load 1.5 MB of syntax highlighting
             low, high = statistic.range
             st.caption(f"Unit: {statistic.unit}. Range: {bound(low)} to {bound(high)}.")
