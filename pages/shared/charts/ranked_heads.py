@@ -27,7 +27,9 @@ def ranked_heads(
         .mark_bar(cursor="pointer")
         .encode(
             x=alt.X("value:Q", title=title, axis=alt.Axis(tickCount=4)),
-            y=alt.Y("name:N", sort=names, title=None, axis=alt.Axis(labelLimit=80, labelOverlap=False)),
+            y=alt.Y(
+                "name:N", sort=names, title=None, axis=alt.Axis(labelLimit=80, labelOverlap=False, labelFlush=False)
+            ),
             color=alt.condition(
                 alt.FieldEqualPredicate(field="head", equal=selected),
                 alt.value(SELECTED_COLOUR),

@@ -32,8 +32,8 @@ def row_bars(
         alt.Chart(alt.Data(values=rows))
         .mark_bar()
         .encode(
-            x=alt.X("label:N", sort=names, title="key", axis=alt.Axis(labelAngle=-90, labelLimit=90)),
-            y=alt.Y("weight:Q", title="weight", axis=alt.Axis(tickCount=4)),
+            x=alt.X("label:N", sort=names, title="key", axis=alt.Axis(labelAngle=-90, labelLimit=90, labelFlush=False)),
+            y=alt.Y("weight:Q", title="weight", axis=alt.Axis(tickCount=4, labelFlush=False)),
             color=alt.Color(
                 "what:N",
                 title=None,
