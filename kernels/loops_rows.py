@@ -32,6 +32,8 @@ from kernels.jit import (
 from kernels.measures import NEGLIGIBLE
 
 SMALLEST = f32(-87.0)  # exp of less is not a normal float32: 0
+SINGLE = types.UniTuple(types.float32, 3)
+WHOLE = types.UniTuple(types.float64, 6)  # the score taken off, then the sums of exponential_row
 PIECE = 256  # columns among which the first of the largest is looked for
 
 
@@ -105,12 +107,13 @@ def exponentials_of(line, keys, largest, position):
     return total, weighted, square, distance
 
 
-@jit(types.int64(LINE, types.float32), SUMS)
-def count_below(line, threshold):
-    count = np.int32(0)
+@jit(types.int64(LINE, types.float64, types.int64), SUMS)
+def count_negligible(line, whole, seen):
+    """Visible weights under NEGLIGIBLE / seen. Hidden cells of the span are 0, and no weights."""
+    threshold, count = f32(NEGLIGIBLE * whole / seen), np.int32(0)
     for c in range(line.shape[0]):
         count += np.int32(line[c] < threshold)
-    return count
+    return count - (line.shape[0] - seen)
 
 
 @jit(types.float32(LINE, types.int64, types.int64, types.int64), SUMS)
@@ -119,10 +122,48 @@ def visible_score(row, column, low, high):
     return row[column] if low <= column < high else LOWEST
 
 
+@jit(SINGLE(LINE, types.int64, types.int64, types.int64, types.int64), SUMS)
+def single_scores(row, low, high, first, own):
+    """Scores of the first key, the row's own and the one before it; -inf where hidden."""
+    return (
+        visible_score(row, first, low, high),
+        visible_score(row, own, low, high),
+        visible_score(row, own - 1, low, high),
+    )
+
+
 @jit(types.float64(types.float32, types.float64, types.float64), SUMS)
 def weight_of(score, top, whole):
     """Weight of a score, NaN where it is hidden."""
     return np.exp(score - top) / whole if score > LOWEST else np.nan
+
+
+@jit(WHOLE(LINE, types.int64, types.int64, LINE, types.float32, types.float64, types.float32), SUMS)
+def exponential_row(row, low, high, keys, largest, sink_score, position):
+    """A row of scores to exponentials, 0 outside the span: the score taken off, the sums, and the sink's part."""
+    top = f32(sink_score) if sink_score > largest else largest
+    row[:low] = f32(0)
+    row[high:] = f32(0)
+    total, weighted, square, distance = exponentials_of(row[low:high], keys, top, position)
+    sink_part = np.exp(sink_score - top)
+    if sink_part > 0:
+        weighted += sink_part * (sink_score - top)
+    return top, np.float64(total) + sink_part, weighted, square + sink_part * sink_part, distance, sink_part
+
+
+@jit(types.void(types.Array(types.float32, 1, "A"), WHOLE, types.float32, SINGLE), SUMS)
+def write_sums(rows, sums, largest, single):
+    """ROW_SUMS of one row."""
+    top, whole, weighted, square, distance, sink_part = sums
+    entropy = np.log(whole) - weighted / whole
+    rows[0] = 0.0 if entropy < 0 else entropy
+    rows[1] = np.exp(np.float64(largest) - top) / whole
+    rows[2] = square / (whole * whole)
+    rows[3] = distance / whole
+    rows[4] = weight_of(single[0], top, whole)
+    rows[5] = weight_of(single[1], top, whole)
+    rows[6] = weight_of(single[2], top, whole)
+    rows[7] = sink_part / whole
 
 
 @jit(
@@ -157,50 +198,26 @@ def exponentials(
     negligible,  # [g, Nq], written
 ):
     """The row pass. Rows that see nothing are left as Sums made them."""
-    n_columns = scores.shape[2]
     for h in range(scores.shape[0]):
         for r in range(scores.shape[1]):
-            row, i, p = scores[h, r], first_row + r, position + r
+            row, i, p, left, right = scores[h, r], first_row + r, position + r, low[r], high[r]
             divisor[h, r], inverse[h, r] = f32(1), f32(0)
             if largest[h, r] == LOWEST:
                 row[:] = f32(0)
                 continue
+            single = single_scores(row, left, right, first_key - first_column, p - first_column)
             level = base[h % base.shape[0], r % base.shape[1]]
-            sink_score = sink[h] - level
-            top = f32(sink_score) if sink_score > largest[h, r] else largest[h, r]
-            measured = rows.shape[0] > 0 and real[i]
-            first = self_ = previous = LOWEST
-            if measured:
-                first = visible_score(row, first_key - first_column, low[r], high[r])
-                self_ = visible_score(row, p - first_column, low[r], high[r])
-                previous = visible_score(row, p - 1 - first_column, low[r], high[r])
-            row[: low[r]] = f32(0)
-            row[high[r] : n_columns] = f32(0)
-            total, weighted, square, distance = exponentials_of(
-                row[low[r] : high[r]], keys[first_column + low[r] : first_column + high[r]], top, f32(p)
-            )
-            sink_part = np.exp(sink_score - top)
-            whole = np.float64(total) + sink_part
+            own_keys = keys[first_column + left : first_column + right]
+            sums = exponential_row(row, left, right, own_keys, largest[h, r], sink[h] - level, f32(p))
+            top, whole = sums[0], sums[1]
             divisor[h, r] = whole
             lse[h, i] = level + top + np.log(whole)
             if real[i]:
                 inverse[h, r] = 1 / whole
-            if not measured:
-                continue
-            sink_weighted = sink_part * (sink_score - top) if sink_part > 0 else 0.0
-            entropy = np.log(whole) - (weighted + sink_weighted) / whole
-            rows[0, h, i] = 0.0 if entropy < 0 else entropy
-            rows[1, h, i] = np.exp(np.float64(largest[h, r]) - top) / whole
-            rows[2, h, i] = (square + sink_part * sink_part) / (whole * whole)
-            rows[3, h, i] = distance / whole
-            rows[4, h, i] = weight_of(first, top, whole)
-            rows[5, h, i] = weight_of(self_, top, whole)
-            rows[6, h, i] = weight_of(previous, top, whole)
-            rows[7, h, i] = sink_part / whole
-            max_key[h, i] = first_column + where[h, r] if where[h, r] >= 0 else -1
-            seen = count[h % count.shape[0], i]
-            below = count_below(row[low[r] : high[r]], f32(NEGLIGIBLE * whole / seen))
-            negligible[h, i] = below - (high[r] - low[r] - seen)  # hidden cells of the span are 0, and no weights
+            if real[i] and rows.shape[0] > 0:
+                write_sums(rows[:, h, i], sums, largest[h, r], single)
+                max_key[h, i] = first_column + where[h, r] if where[h, r] >= 0 else -1
+                negligible[h, i] = count_negligible(row[left:right], whole, count[h % count.shape[0], i])
 
 
 @jit(types.void(LINE, types.float32, LINE), SUMS)

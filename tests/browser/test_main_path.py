@@ -114,7 +114,7 @@ def test_a_blank_prompt_cannot_be_run(page, address, text):
     assert page.get_by_role("button", name="Run", exact=True).is_disabled()
 
 
-def test_hostile_text_is_shown_and_not_run(page, address):
+def test_case_37_hostile_text_is_shown_and_not_run(page, address):
     hostile = (
         'Pay $5 or $6, **x**, :red[y] a<b & "q" <img src=x onerror="window.hacked=1"> <script>window.hacked=1</script>'
     )
@@ -126,8 +126,10 @@ def test_hostile_text_is_shown_and_not_run(page, address):
     assert "**x**" in shown.replace("\n", "")
 
 
-def test_a_clean_start_logs_no_stack_trace(tmp_path):
-    with serve(tmp_path):
+def test_case_87_a_clean_start_logs_no_stack_trace(page, tmp_path):
+    with serve(tmp_path) as url:
+        page.goto(f"{url}/heads?analysis=bundled-story")
+        page.wait_for_selector(MAP, timeout=PATIENCE_MS)  # the script ran, and torch with it
         words = (tmp_path / "server.log").read_text()
     assert "Traceback" not in words
     assert "torch.classes" not in words
