@@ -270,7 +270,7 @@ class HeadGrid {
       const step = steps[event.key];
       const inside = event.composedPath().includes(this.scroll);
       if (!step || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
-      if (!inside && document.activeElement !== document.body) return;
+      if (!inside && !document.activeElement?.matches("body, #stMain")) return; // a click on the page focuses stMain
       event.preventDefault();
       this.step(...step);
     };

@@ -44,8 +44,10 @@ function axisLabels(start, stop, origin, length, least) {
   return { step, labels };
 }
 
-/** A label as wide as there is room: the position stays whole where tokens are left out between labels. */
+/** A label as wide as there is room, with its position: always where tokens are left out, else where both fit. */
 function axisText(context, tokens, index, step, width) {
+  const whole = `${index} ${tokens.label(index)}`;
+  if (context.measureText(whole).width <= width) return whole;
   const position = step > 1 ? `${index} ` : "";
   return position + fitText(context, tokens.label(index), width - context.measureText(position).width);
 }
