@@ -67,6 +67,6 @@ def _undo() -> None:
     if trouble:
         st.text(trouble)
     for id, title in st.session_state.get(DELETED, {}).items():
-        with st.container(horizontal=True, vertical_alignment="center"):
+        with st.container(horizontal=True, wrap=False, vertical_alignment="center"):
             st.text(f"Deleted: {title}", width="stretch", wrap=False)
             st.button("Undo", key=f"headwater_undo_{id}", on_click=restore, args=(id,))

@@ -61,6 +61,9 @@ def _more(entry: Entry) -> None:
             label, other = ("Share by link", "link") if private else ("Make private", "private")
             key = f"headwater_visibility_{entry.id}"
             st.button(label, key=key, on_click=change, args=(entry.id,), kwargs={"visibility": other})
+        title = f"headwater_title_{entry.id}"
+        st.session_state.setdefault(title, entry.title)
+        st.text_input("Title", key=title, on_change=_rename, args=(entry.id, title))
         tags = f"headwater_tags_{entry.id}"
         st.session_state.setdefault(tags, ", ".join(entry.tags))
         st.text_input("Tags, with commas between", key=tags, on_change=_tag, args=(entry.id, tags))
@@ -73,6 +76,14 @@ def change(id: str, **changes: object) -> None:
         shelf().own.update(id, **changes)
     except HeadwaterError as error:
         st.session_state[TROUBLE] = str(error)
+
+
+def _rename(id: str, key: str) -> None:
+    title = st.session_state[key].strip()
+    if title:
+        change(id, title=title)
+    else:
+        del st.session_state[key]  # the field shows the old title again
 
 
 def _tag(id: str, key: str) -> None:
