@@ -23,6 +23,9 @@ KEPT = 1000  # records of finished jobs; the oldest beyond that are removed when
 UNDER_WAY = ("queued", "running")
 ID = re.compile(r"[A-Za-z0-9_-]{22}")
 INTERRUPTED = "The server was stopped before this run was finished. Start the run again."
+NEVER_SAVED = (
+    "This run was finished, but its result had not been saved when the server was stopped. Start the run again."
+)
 log = logging.getLogger(__name__)
 
 
@@ -115,6 +118,8 @@ class Records:
     def _as_it_stands(self, job: Job, process: str) -> Job:
         if job.state in UNDER_WAY and not self._lives(process):
             return replace(job, state="interrupted", error=INTERRUPTED, seconds_left=None)
+        if job.unsaved and process != self._process:  # what is kept can be saved by the process that keeps it only
+            return replace(job, unsaved=False, error=job.error if self._lives(process) else NEVER_SAVED)
         return job
 
     def _lives(self, process: str) -> bool:

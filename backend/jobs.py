@@ -133,7 +133,7 @@ class Jobs:
             analysis_id = entry.unsaved.save()
             with self._lock:
                 entry.unsaved = None
-                self._end(entry, state="done", analysis_id=analysis_id, error=None)
+                self._end(entry, state="done", analysis_id=analysis_id, error=None, unsaved=False)
         return self.get(job_id)
 
     def close(self) -> None:
@@ -182,7 +182,7 @@ class Jobs:
             return {"state": "cancelled", "error": None}
         except NotSaved as error:
             entry.unsaved = error
-            return {"state": "failed", "error": str(error)}
+            return {"state": "failed", "error": str(error), "unsaved": True}
         except HeadwaterError as error:
             return {"state": "failed", "error": str(error)}
         except Exception as error:  # whatever a run dies of is its own: the worker lives on for the others
@@ -206,7 +206,7 @@ class Jobs:
             del self._entries[key]
 
     def _snapshot(self, entry: _Entry) -> Job:
-        return replace(entry.job, position=self._position(entry), unsaved=entry.unsaved is not None)
+        return replace(entry.job, position=self._position(entry))
 
     def _position(self, entry: _Entry) -> int:
         """How many jobs of the same device come first, the running one included; 0 once it runs or is over."""

@@ -135,6 +135,62 @@ def test_a_result_that_could_not_be_saved_is_kept_and_saved_on_request(jobs):
         jobs.save_again(job.id)
 
 
+def test_two_clicks_save_one_result_once(jobs):
+    go_on, saved = threading.Event(), []
+
+    class Shelf:
+        def save(self, analysis):
+            assert go_on.wait(PATIENCE)
+            saved.append(analysis)
+            return "saved-once"
+
+    def work(progress, cancel):
+        raise NotSaved("Not saved.", "result", Shelf())
+
+    job = jobs.wait(jobs.submit("run", work).id, PATIENCE)
+    outcomes = []
+
+    def click():
+        try:
+            outcomes.append(jobs.save_again(job.id).analysis_id)
+        except NotFound:
+            outcomes.append("nothing left to save")
+
+    clicks = [threading.Thread(target=click) for _ in range(2)]
+    for thread in clicks:
+        thread.start()
+    go_on.set()
+    for thread in clicks:
+        thread.join(PATIENCE)
+    assert saved == ["result"] and sorted(outcomes) == ["nothing left to save", "saved-once"]
+
+
+def test_what_was_never_saved_is_said_so_after_the_server_was_stopped(data_folder):
+    first, second = Jobs(data_folder), Jobs(data_folder)
+
+    def work(progress, cancel):
+        raise NotSaved("Not saved: free some space and save it again.", "result", None)
+
+    job = first.wait(first.submit("run", work, owner="me").id, PATIENCE)
+    assert job.unsaved
+    # Another process cannot save what this one keeps in memory.
+    assert not second.get(job.id).unsaved and "save it again" in second.get(job.id).error
+    first.close()
+    (seen,) = second.jobs("me")
+    assert (seen.state, seen.unsaved) == ("failed", False) and "Start the run again" in seen.error
+    second.close()
+
+
+def test_records_of_an_older_version_are_still_found(jobs, data_folder):
+    job = jobs.wait(jobs.submit("old", lambda progress, cancel: "x", owner="me").id, PATIENCE)
+    path = data_folder / "jobs" / f"{job.id}.json"
+    record = json.loads(path.read_text())
+    for name in ("type", "unsaved"):
+        del record[name]
+    (data_folder / "jobs" / ("y" * 22 + ".json")).write_text(json.dumps({**record, "id": "y" * 22}))
+    assert jobs.get("y" * 22).type == "analysis"
+
+
 def test_my_runs_are_mine_and_newest_first(jobs):
     ids = [
         jobs.submit(title, lambda p, c: "x", owner=owner).id
