@@ -49,7 +49,9 @@ def numbers(state: ViewState, analysis: Analysis, exact: bool) -> None:
 
 state = frame("heads")
 analysis = opened(state)
-exact = state.head in analysis.exact_heads(state.layer, state.kind)
+exact = False
+with readable():
+    exact = state.head in analysis.exact_heads(state.layer, state.kind)
 
 with readable():
     st.text(f"Where does each head look? {model_sentence(head_values(analysis, state.kind, 'first_mass'))}")

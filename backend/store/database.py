@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
@@ -83,6 +85,19 @@ def store_error(error: Exception) -> StoreError:
         f"The analysis could not be saved ({first_line(error)}). Free some disk space or choose another data folder "
         "with HEADWATER_DATA, and save again."
     )
+
+
+@contextmanager
+def moving(id: str) -> Iterator[None]:
+    """Around the renames that delete or restore an entry: a data folder that does not let them is told in words."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise NotFound(f"Analysis {id} is no longer there: somebody else deleted or restored it.") from None
+    except OSError as error:
+        raise StoreError(
+            f"Analysis {id} stays where it is ({first_line(error)}). Make the data folder writable."
+        ) from error
 
 
 def quoted(path: Path) -> str:

@@ -7,6 +7,7 @@ import shutil
 import threading
 import time
 from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -181,17 +182,18 @@ class Library:
         """Takes an entry out of the library. `restore` brings it back until `clean_up` has removed it for good."""
         self._refuse_read_only()
         folder = self.folder(id)
-        try:
-            (folder / files.FILE).replace(folder / files.DELETED)
-        except FileNotFoundError:
-            raise missing(id) from None
+        if not (folder / files.FILE).exists():
+            raise missing(id)
         trash = self._trash
-        trash.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(trash / id, ignore_errors=True)
-        folder.replace(trash / id)
-        os.utime(trash / id)
+        with database.moving(id):
+            trash.mkdir(parents=True, exist_ok=True)
+            (folder / files.FILE).replace(folder / files.DELETED)
+            shutil.rmtree(trash / id, ignore_errors=True)
+            folder.replace(trash / id)
+            os.utime(trash / id)
         connections.forget(folder / files.FILE)
-        self.clean_up(only_deleted=True)
+        with suppress(OSError):  # another process may clean up as well
+            self.clean_up(only_deleted=True)
 
     def restore(self, id: str) -> None:
         """Undoes `delete`."""
@@ -199,8 +201,9 @@ class Library:
         folder, trash = self.folder(id), self._trash / ids.checked(id)
         if folder.exists() or not (trash / files.DELETED).is_file():
             raise NotFound(f"Analysis {id} cannot be restored: it was removed for good, or is there.")
-        trash.replace(folder)
-        (folder / files.DELETED).replace(folder / files.FILE)
+        with database.moving(id):
+            trash.replace(folder)
+            (folder / files.DELETED).replace(folder / files.FILE)
 
     def clean_up(self, undo_seconds: float = UNDO_SECONDS, *, only_deleted: bool = False) -> int:
         """Removes deleted entries for good once they can no longer be restored, and what dead writers left behind.
@@ -274,7 +277,7 @@ class Library:
         """The entry of a folder; None where there is none. A damaged file is listed by its name."""
         try:
             return entry_of(id, self._sidecar(id))
-        except (FileNotFoundError, NotADirectoryError, NotFound):
+        except (OSError, NotFound):
             return None
         except HeadwaterError:
             content = sidecar.read(self.folder(id))

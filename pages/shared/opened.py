@@ -14,6 +14,8 @@ from backend.shelf import OWNER_COOKIE, Opened, Shelf
 from backend.store import Analysis, Study
 from pages.shared.view_state import Outline, ViewState
 
+TRIED = 20  # analyses that are opened to find one that can be read
+
 
 def shelf() -> Shelf:
     """The shelf of this process."""
@@ -33,24 +35,26 @@ def owner() -> str | None:
 def open_for(state: ViewState) -> tuple[Opened | None, list[str]]:
     """The analysis of an address, else a bundled or the newest one, None where there is none; and what to say."""
     notices: list[str] = []
+    study = state.study
     if state.analysis is not None:
         try:
-            found = shelf().open(state.analysis, owner())
-            if isinstance(found.analysis, Analysis):
-                return found, []
-            notices.append("The link leads to a study, which has no maps of its own.")
+            return _with_maps(state.analysis), []
         except (NotFound, Damaged, NewerFile) as error:
             notices.append(str(error))
+    bundled = shelf().bundled_ids
     entries = [entry for entry in shelf().entries(owner()) if entry.type == "analysis"]
-    member = _first_member(state.study, {entry.id for entry in entries})
-    if member is not None:
-        return shelf().open(member, owner()), [*notices, "The first analysis of the study is shown."]
-    bundled = [entry for entry in entries if entry.id in shelf().bundled_ids]
-    if not entries:
-        return None, notices
-    which = "A bundled" if bundled else "The newest"
-    notices.append(f"{which} analysis is shown; choose another in the list on the left.")
-    return shelf().open((bundled or entries)[0].id, owner()), notices
+    member = _first_member(study, {entry.id for entry in entries})
+    candidates = [entry.id for entry in sorted(entries, key=lambda entry: entry.id not in bundled)[:TRIED]]
+    for id in [member, *candidates] if member is not None else candidates:
+        try:
+            found = _with_maps(id)
+        except (NotFound, Damaged, NewerFile):
+            continue
+        if id == member:
+            return found, [*notices, "The first analysis of the study is shown."]
+        which = "A bundled" if id in bundled else "The newest"
+        return found, [*notices, f"{which} analysis is shown; choose another in the list on the left."]
+    return None, notices
 
 
 def _first_member(study: str | None, there: set[str]) -> str | None:
@@ -61,6 +65,20 @@ def _first_member(study: str | None, there: set[str]) -> str | None:
         return next((id for id in open_study(study).info.get("members", []) if id in there), None)
     except (NotFound, Damaged, NewerFile):
         return None
+
+
+def _with_maps(id: str) -> Opened:
+    """An analysis of which at least the sizes of its maps can be read: without them a page has nothing to show."""
+    found = shelf().open(id, owner())
+    if not isinstance(found.analysis, Analysis):
+        raise NotFound("The link leads to a study, which has no maps of its own.")
+    outline(found.analysis)
+    return found
+
+
+def kept_by_study(state: ViewState, analysis: str) -> bool:
+    """Whether the address names a study and this is the analysis that is shown for it."""
+    return any(_first_member(id, {analysis}) is not None for id in (state.study, state.analysis))
 
 
 def open_study(id: str) -> Study:

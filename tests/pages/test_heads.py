@@ -100,6 +100,15 @@ def test_a_damaged_map_costs_its_own_panel_only(open_page, library):
     assert "Heads by first mass" in plain(app)
 
 
+def test_a_file_without_readable_tokens_is_said_and_another_is_shown(open_page, library):
+    id = store(library.folder, n_tokens=40, title="damaged")
+    with duckdb.connect(str(library.folder / "analyses" / id / "analysis.duckdb")) as file:
+        file.execute("drop table tokens")
+    app = open_page("heads", analysis=id)
+    assert not app.exception
+    assert "no table 'tokens'" in plain(app) and "A bundled analysis is shown" in plain(app)
+
+
 def test_one_token(open_page, library):
     id = store(library.folder, n_tokens=1, text="a", title="one")
     app = open_page("heads", analysis=id)

@@ -23,7 +23,11 @@ UNDER_WAY = ("queued", "running")
 
 def run_cards() -> None:
     """Draws the cards of this browser's runs."""
-    busy = any(job.state in UNDER_WAY for job in my_jobs())
+    try:
+        busy = any(job.state in UNDER_WAY for job in my_jobs())
+    except HeadwaterError as error:  # a data folder that cannot be written: what is stored can still be read
+        st.text(str(error))
+        return
     st.fragment(_cards, run_every=1.0 if busy else None)(busy)
 
 

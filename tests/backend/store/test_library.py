@@ -108,6 +108,21 @@ def test_a_deleted_analysis_comes_back_until_it_is_purged(library):
     assert not (library.path / "analyses" / id).exists() and not (library.path / "trash" / id).exists()
 
 
+def test_a_folder_that_lets_nothing_be_deleted_keeps_the_analysis(library):
+    id = stored(library, 1)
+    (library.path / "trash").write_text("in the way")
+    with pytest.raises(StoreError, match=r"stays where it is .* Make the data folder writable"):
+        library.delete(id)
+    assert library.open(id).info["n_tokens"] == 20
+
+
+def test_one_entry_that_cannot_be_read_costs_no_other(library):
+    first, second = stored(library, 1), stored(library, 2)
+    (library.folder(first) / sidecar.FILE).unlink()
+    (library.folder(first) / sidecar.FILE).mkdir()
+    assert [entry.id for entry in Library(library.path).list()] == [second]
+
+
 def test_disk_space_follows_what_is_deleted(library):
     def used():
         return sum(path.stat().st_size for path in library.path.rglob("*") if path.is_file())
