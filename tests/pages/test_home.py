@@ -47,6 +47,19 @@ def test_without_a_model_package_one_sentence_says_how_to_get_one(open_page, lib
     assert "A first bundled one" in texts(app).plain
 
 
+def test_a_data_folder_that_cannot_be_written_is_still_read(open_page, library, texts, tmp_path, monkeypatch):
+    (library.folder / "jobs").write_text("no folder can be made here")
+    monkeypatch.setattr("pages.shared.panels.run_form.loading", lambda name: pytest.fail("nothing is loaded by a test"))
+    monkeypatch.setattr("pages.shared.panels.model_choice.available", list)
+    app = open_page()
+    assert not app.exception and "hybrid" in texts(app).plain
+    app.text_area[0].set_value("The cat").run()
+    next(field for field in app.text_input if field.label.startswith("Id")).set_value("owner/name").run()
+    button(app, "Run").click().run()
+    assert not app.exception
+    assert sum("Runs cannot be started" in text for text in texts(app).plain) >= 1
+
+
 def test_run_waits_for_a_prompt(open_page, library, texts):
     app = open_page()
     assert button(app, "Run").disabled

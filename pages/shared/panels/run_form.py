@@ -42,8 +42,12 @@ def run_form() -> None:
         ready = prompt is not None and bool(choice.name)
         pressed = st.button("Run", type="primary", disabled=not ready, key="headwater_run")
     if pressed and ready:
-        start(choice, prompt)
-        st.rerun()
+        try:
+            start(choice, prompt)
+        except HeadwaterError as error:
+            st.text(str(error))
+        else:
+            st.rerun()
 
 
 def start(choice: ModelChoice, prompt: Prompt) -> None:
