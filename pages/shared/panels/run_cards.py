@@ -14,9 +14,11 @@ from pages.shared.opened import owner
 
 STARTED = "headwater_started"  # ids of the runs this tab started
 DISMISSED = "headwater_dismissed"  # ids of finished runs whose card was closed here
+STOPPING = "headwater_stopping"  # ids of the runs that were told to stop here and still work on a step
 TROUBLE = "headwater_save_trouble"  # why saving again failed, said once
 PLACES = {"analysis": ("pages/heads.py", "analysis"), "study": ("pages/studies.py", "study")}  # page, parameter
 UNFINISHED = "What was done before is kept: carry the study on on the page Studies."
+STEPS = {"prepare": "checking the model and the prompt", "write": "writing", "save": "storing the result"}
 SHOWN = 4  # finished cards
 UNDER_WAY = ("queued", "running")
 
@@ -57,15 +59,17 @@ def _cards(busy_before: bool) -> None:
 
 
 def _card(job: Job) -> None:
+    stopping = job.id in st.session_state.get(STOPPING, set())
     with st.container(horizontal=True, wrap=False, vertical_alignment="center", gap="small"):
         st.text(job.title, width="stretch", wrap=False)
         if job.state in UNDER_WAY:
-            st.button("Cancel", key=f"headwater_cancel_{job.id}", on_click=process_jobs().cancel, args=(job.id,))
+            key = f"headwater_cancel_{job.id}"
+            st.button("Cancel", key=key, on_click=_cancel, args=(job.id,), disabled=stopping)
         else:
             _after(job)
     if job.state in UNDER_WAY:
         st.progress(job.layer / job.n_layers if job.n_layers else 0.0)
-    st.text(sentence(job))
+    st.text("It stops after the step it is at." if stopping and job.state == "running" else sentence(job))
 
 
 def _after(job: Job) -> None:
@@ -84,13 +88,25 @@ def sentence(job: Job) -> str:
         return "Next in line." if job.position <= 1 else f"Waiting: {job.position} runs are before it."
     if job.state == "running":
         unit = "run" if job.type == "study" else "layer"
-        where = f"{unit} {job.layer} of {job.n_layers}" if job.n_layers else (job.step or "starting")
-        left = "" if job.seconds_left is None else f", about {max(job.seconds_left, 0.1):.1f} s left"
+        where = f"{unit} {job.layer} of {job.n_layers}" if job.n_layers else STEPS.get(job.step, job.step or "starting")
+        left = "" if job.seconds_left is None else f", about {duration(job.seconds_left)} left"
         return f"Reading: {where}{left}."
     if job.type == "study" and job.state in ("cancelled", "interrupted"):
         return f"{'Stopped on request.' if job.state == 'cancelled' else 'The server was stopped.'} {UNFINISHED}"
     endings = {"done": "Done.", "cancelled": "Stopped on request; nothing was stored."}
     return endings.get(job.state) or job.error or "The run ended without a result. Start it again."
+
+
+def duration(seconds: float) -> str:
+    """A time as exact as an estimate is."""
+    if seconds >= 90:
+        return f"{seconds / 60:.0f} min"
+    return f"{max(seconds, 0.1):.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+
+
+def _cancel(job_id: str) -> None:
+    process_jobs().cancel(job_id)
+    st.session_state.setdefault(STOPPING, set()).add(job_id)
 
 
 def _dismiss(job_id: str) -> None:
