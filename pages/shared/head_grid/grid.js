@@ -4,7 +4,7 @@
 
 const PICTURE_GAP = 2; // pixels between two heads in the picture of a layer
 const PICTURE_SIZES = [32, 64, 128]; // they divide the stored pooled maps, so nothing is computed anew
-const CELL = { least: 16, most: 60 };
+const CELL = { least: 14, most: 60 };
 const GAP = 2;
 const PICTURES_AT_ONCE = 2;
 const PICK_MS = 120;

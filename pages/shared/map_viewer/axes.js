@@ -44,11 +44,15 @@ function axisLabels(start, stop, origin, length, least) {
   return { step, labels };
 }
 
-/** A label as wide as there is room, with its position: always where tokens are left out, else where both fit. */
-function axisText(context, tokens, index, step, width) {
-  const whole = `${index} ${tokens.label(index)}`;
-  if (context.measureText(whole).width <= width) return whole;
-  const position = step > 1 ? `${index} ` : "";
+/** Whether positions stand before the labels: always where tokens are left out between, else where all of them fit. */
+function numbered(context, tokens, { step, labels }, width) {
+  const whole = ({ index }) => context.measureText(`${index} ${tokens.label(index)}`).width;
+  return step > 1 || labels.every((label) => whole(label) <= width);
+}
+
+/** A label as wide as there is room; its position stays whole. */
+function axisText(context, tokens, index, withPosition, width) {
+  const position = withPosition ? `${index} ` : "";
   return position + fitText(context, tokens.label(index), width - context.measureText(position).width);
 }
 
@@ -59,20 +63,23 @@ function drawAxes(context, plot, view, tokens, theme, sizes) {
   context.strokeStyle = theme.line;
   context.textBaseline = "middle";
   const keys = axisLabels(view[2], view[3], plot.x, plot.width, sizes.step);
+  const room = { key: plot.y - BAND - 8, query: plot.x - BAND - 8 };
+  const keysNumbered = numbered(context, tokens.key, keys, room.key);
   for (const { index, at } of keys.labels) {
     tick(context, at, plot.y - BAND - 5, at, plot.y - BAND - 1);
     context.save();
     context.translate(at, plot.y - BAND - 7);
     context.rotate(-Math.PI / 2);
     context.textAlign = "left";
-    context.fillText(axisText(context, tokens.key, index, keys.step, plot.y - BAND - 8), 0, 0);
+    context.fillText(axisText(context, tokens.key, index, keysNumbered, room.key), 0, 0);
     context.restore();
   }
   const queries = axisLabels(view[0], view[1], plot.y, plot.height, sizes.step);
+  const queriesNumbered = numbered(context, tokens.query, queries, room.query);
   context.textAlign = "right";
   for (const { index, at } of queries.labels) {
     tick(context, plot.x - BAND - 5, at, plot.x - BAND - 1, at);
-    context.fillText(axisText(context, tokens.query, index, queries.step, plot.x - BAND - 8), plot.x - BAND - 7, at);
+    context.fillText(axisText(context, tokens.query, index, queriesNumbered, room.query), plot.x - BAND - 7, at);
   }
   context.font = `600 ${sizes.small}`;
   context.fillText("key →", plot.x - 14, plot.y - 16 - 18 * sizes.by);
