@@ -22,7 +22,7 @@ from backend.store import Analysis
 from pages.shared.address import read, write
 from pages.shared.header import header
 from pages.shared.look import apply_look
-from pages.shared.opened import open_for, outline, owner, shelf
+from pages.shared.opened import kept_by_study, open_for, outline, owner, shelf
 from pages.shared.panels.badge import badge
 from pages.shared.panels.library_row import DELETED
 from pages.shared.panels.selectors import ALL
@@ -52,7 +52,8 @@ def frame(page: str, *, selectors: tuple[str, ...] = ALL) -> ViewState:
     analysis = found.analysis
     has = outline(analysis)
     state, more = fit(replace(wanted, analysis=analysis.id), has)
-    query = _address(state, has, chosen=wanted.analysis == analysis.id)
+    chosen = wanted.analysis == analysis.id or kept_by_study(wanted, analysis.id)
+    query = _address(state, has, chosen=chosen)
     _head(page, state, found, {"analysis": analysis.id, **query})
     _say(notices + more)
     draw_selectors(state, has, shelf().entries(owner())[:OFFERED], selectors)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
+from threading import Timer
 
 import streamlit as st
 
 from backend import statistics
-from backend.errors import Damaged, NewerFile, NotFound
+from backend.errors import Damaged, HeadwaterError, NewerFile, NotFound
 from backend.map_sizes import map_sizes
 from backend.settings import data_folder
 from backend.shelf import OWNER_COOKIE, Opened, Shelf
-from backend.store import Analysis, Study
+from backend.store import Analysis, Library, Study
 from pages.shared.view_state import Outline, ViewState
 
+TIDY_AFTER = 90.0  # seconds: the library only removes folders that have not been touched for a minute
 TRIED = 20  # analyses that are opened to find one that can be read
 
 
@@ -24,7 +27,17 @@ def shelf() -> Shelf:
 
 @st.cache_resource(show_spinner=False)
 def _shelf(folder: Path) -> Shelf:
-    return Shelf(folder)
+    found = Shelf(folder)
+    tidy = Timer(TIDY_AFTER, _tidy, (found.own,))
+    tidy.daemon = True
+    tidy.start()
+    return found
+
+
+def _tidy(library: Library) -> None:
+    """Removes what a killed process left half written, and what was deleted long ago."""
+    with suppress(OSError, HeadwaterError):
+        library.clean_up()
 
 
 def owner() -> str | None:
@@ -35,7 +48,6 @@ def owner() -> str | None:
 def open_for(state: ViewState) -> tuple[Opened | None, list[str]]:
     """The analysis of an address, else a bundled or the newest one, None where there is none; and what to say."""
     notices: list[str] = []
-    study = state.study
     if state.analysis is not None:
         try:
             return _with_maps(state.analysis), []
@@ -43,7 +55,7 @@ def open_for(state: ViewState) -> tuple[Opened | None, list[str]]:
             notices.append(str(error))
     bundled = shelf().bundled_ids
     entries = [entry for entry in shelf().entries(owner()) if entry.type == "analysis"]
-    member = _first_member(study, {entry.id for entry in entries})
+    member = _member_for(state, {entry.id for entry in entries})
     candidates = [entry.id for entry in sorted(entries, key=lambda entry: entry.id not in bundled)[:TRIED]]
     for id in [member, *candidates] if member is not None else candidates:
         try:
@@ -57,14 +69,16 @@ def open_for(state: ViewState) -> tuple[Opened | None, list[str]]:
     return None, notices
 
 
-def _first_member(study: str | None, there: set[str]) -> str | None:
-    """An analysis that the study of an address kept, where it is still there."""
-    if study is None:
-        return None
-    try:
-        return next((id for id in open_study(study).info.get("members", []) if id in there), None)
-    except (NotFound, Damaged, NewerFile):
-        return None
+def _member_for(state: ViewState, there: set[str]) -> str | None:
+    """The first analysis out of `there` that the study of an address kept, whichever parameter names the study."""
+    for id in (state.study, state.analysis):
+        if id is None:
+            continue
+        with suppress(NotFound, Damaged, NewerFile):
+            members = open_study(id).info.get("members", [])
+            if (member := next((one for one in members if one in there), None)) is not None:
+                return member
+    return None
 
 
 def _with_maps(id: str) -> Opened:
@@ -78,7 +92,7 @@ def _with_maps(id: str) -> Opened:
 
 def kept_by_study(state: ViewState, analysis: str) -> bool:
     """Whether the address names a study and this is the analysis that is shown for it."""
-    return any(_first_member(id, {analysis}) is not None for id in (state.study, state.analysis))
+    return _member_for(state, {analysis}) is not None
 
 
 def open_study(id: str) -> Study:

@@ -7,6 +7,7 @@ import pytest
 
 from backend.errors import Cancelled
 from backend.jobs import Job, process_jobs
+from backend.models import LoadedModel
 from backend.prompts import Prompt
 from backend.store import Library
 from backend.store.entries import Entry
@@ -15,6 +16,7 @@ from pages.shared.panels.library_list import amount, arrange
 from pages.shared.panels.prompt_form import paragraphs, shots, turns
 from pages.shared.panels.run_cards import sentence
 from pages.shared.panels.run_form import title_of
+from tests.backend.tiny import build
 from tests.stored import HOSTILE, store
 
 
@@ -113,6 +115,29 @@ def test_a_run_is_seen_while_it_goes_and_can_be_stopped(open_page, library, monk
     assert "Stopped on request; nothing was stored." in texts(app.run()).plain
     button(app, "Close").click().run()
     assert "Stopped on request; nothing was stored." not in texts(app).plain
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "words"),
+    [
+        ("HEADWATER_MAX_TOKENS", "5", "The prompt has 8 tokens and at most 5 are allowed. Shorten it."),
+        ("HEADWATER_DISK_RESERVE_MB", str(10**9), "MB on disk and 0 MB are free"),
+    ],
+)
+def test_what_does_not_fit_is_refused_on_the_form_with_both_numbers(
+    open_page, library, monkeypatch, texts, setting, value, words
+):
+    model = LoadedModel.wrap(build("llama"), name="tiny")
+    monkeypatch.setenv(setting, value)
+    done = SimpleNamespace(done=lambda: True, result=lambda: None, exception=lambda: None)
+    encoded = SimpleNamespace(token_ids=list(range(8)), notices=[])
+    monkeypatch.setattr("pages.shared.panels.run_form.load", lambda name: model)
+    monkeypatch.setattr("pages.shared.panels.run_form.loading", lambda name: done)
+    monkeypatch.setattr("pages.shared.panels.run_form.encode", lambda model, prompt: encoded)
+    app = open_page()
+    app.text_area[0].set_value("eight tokens").run()
+    assert not app.exception
+    assert sum(words in text for text in texts(app).plain) == 1
 
 
 def test_deleting_can_be_undone_until_the_page_is_left(open_page, library, texts):

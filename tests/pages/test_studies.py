@@ -121,6 +121,9 @@ def test_on_the_page_of_heads_a_study_shows_the_first_analysis_it_kept(open_page
     assert not app.exception
     assert app.session_state[STATE].analysis == study.info["members"][0]
     assert sum("The first analysis of the study is shown." in text for text in texts(app).plain) == 1
+    app = open_page("heads", analysis=study.id)
+    assert app.session_state[STATE].analysis == study.info["members"][0]
+    assert any("The link leads to a study, which has no maps of its own." in text for text in texts(app).plain)
     app = open_page("studies", study=study.id)
     links = [link.proto for link in app.get("page_link") if link.proto.page == "heads"]
     assert {f"analysis={member}" for member in study.info["members"]} <= {link.query_string for link in links}

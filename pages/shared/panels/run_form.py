@@ -9,10 +9,11 @@ from __future__ import annotations
 import streamlit as st
 
 from backend.errors import HeadwaterError
+from backend.estimate import refuse_unless_it_fits
 from backend.jobs import process_jobs
 from backend.models import load
 from backend.options import Options
-from backend.pipeline import analyse, estimate
+from backend.pipeline import analyse, check_length, estimate
 from backend.prompts import Prompt, encode
 from backend.settings import MAX_TOKENS
 from pages.shared.model_loading import forget, loading
@@ -52,8 +53,7 @@ def run_form() -> None:
 
 def start(choice: ModelChoice, prompt: Prompt) -> None:
     """Queues the run for this browser."""
-    name, library, visitor = choice.name, shelf().own, owner()
-    options = Options(max_tokens=MAX_TOKENS.integer())
+    name, library, visitor, options = choice.name, shelf().own, owner(), chosen_options()
 
     def work(progress, cancel) -> str:
         progress("loading the model", 0, 0, None)
@@ -63,6 +63,11 @@ def start(choice: ModelChoice, prompt: Prompt) -> None:
 
     job = process_jobs().submit(f"{title_of(prompt)} · {choice.title}", work, owner=visitor)
     st.session_state.setdefault(STARTED, []).append(job.id)
+
+
+def chosen_options() -> Options:
+    """The options of a run that is started here."""
+    return Options(max_tokens=MAX_TOKENS.integer())
 
 
 def title_of(prompt: Prompt) -> str:
@@ -84,10 +89,14 @@ def _estimate(choice: ModelChoice, prompt: Prompt) -> None:
     try:
         model_loads.result()
         model = load(choice.name)
-        encoded = encode(model, prompt)
-        st.text(estimate(model, len(encoded.token_ids), Options()).sentence)
+        encoded, options = encode(model, prompt), chosen_options()
+        check_length(encoded, options)
+        needed = estimate(model, len(encoded.token_ids), options)
+        refuse_unless_it_fits(model, needed, shelf().own.path)
+        st.text(needed.sentence)
         for notice in encoded.notices:
             st.text(notice)
     except HeadwaterError as error:
-        forget(choice.name)
+        if model_loads.exception() is not None:
+            forget(choice.name)
         st.text(str(error))

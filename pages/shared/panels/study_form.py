@@ -43,8 +43,12 @@ def study_form() -> None:
                 st.fragment(_plan, run_every=every)(choice, study, parameters)
         pressed = st.button("Run", type="primary", disabled=not choice.name, key="headwater_study_run")
     if pressed and choice.name:
-        start(choice, study, parameters)
-        st.rerun()
+        try:
+            start(choice, study, parameters)
+        except HeadwaterError as error:
+            st.text(str(error))
+        else:
+            st.rerun()
 
 
 def start(choice: ModelChoice, study: StudyDefinition, parameters: Any) -> None:
@@ -61,7 +65,7 @@ def start(choice: ModelChoice, study: StudyDefinition, parameters: Any) -> None:
 
 
 def submit(title: str, work) -> None:
-    """Queues work on a study."""
+    """Queues work on a study for this browser."""
     job = process_jobs().submit(title, work, type="study", owner=owner())
     st.session_state.setdefault(STARTED, []).append(job.id)
 
@@ -94,7 +98,10 @@ def resume(id: str) -> None:
         progress("loading the model", 0, 0, None)
         return resume_study(id, load(begun.model), library=library, progress=progress, cancel=cancel).id
 
-    submit(begun.title, work)
+    try:
+        submit(begun.title, work)
+    except HeadwaterError as error:
+        st.session_state[TROUBLE] = str(error)
 
 
 def discard(id: str) -> None:
