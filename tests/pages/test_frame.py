@@ -1,6 +1,8 @@
 """The frame: a link opens its view, a wrong one the nearest with one notice, and clicks never snap back."""
 
 import json
+import os
+import time
 
 import pytest
 
@@ -161,3 +163,17 @@ def test_the_menu_is_the_folder(tmp_path, monkeypatch):
 def test_no_text_of_a_person_is_written_as_markup(open_page, library, texts):
     app = open_page("heads", analysis=library.plain)
     assert not any(HOSTILE[:12] in text for text in texts(app).marked)
+
+
+def test_what_a_killed_process_left_half_written_is_removed(open_page, library, monkeypatch):
+    monkeypatch.setattr("pages.shared.opened.TIDY_AFTER", 0)
+    left = library.folder / "analyses" / "left-by-a-killed-run"
+    left.mkdir()
+    (left / "analysis.writing").write_text("half")
+    os.utime(left, (1, 1))
+    open_page("glossary")
+    open_page("heads")
+    end = time.monotonic() + 20
+    while left.exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not left.exists()
