@@ -44,7 +44,7 @@ class Blocks:
 # keys: an accumulator by distance as large as the square tile [keys, keys], Q and K both streamed: the larger the
 #   square, the less is loaded. Its rows are taken in parts, which keeps the scores of only one part in registers.
 # float32 is multiplied in full precision, without matrix units: operands pass through registers, tiles are small.
-# whole_rows, pairs and moments touch few cells or are rarely asked for: one modest tile for all.
+# whole_rows, moments and pairs touch few cells or are rarely asked for: one modest tile for all.
 # Each entry: rows, keys, warps, stages.
 TABLE = {
     ("wide", 2, "rows"): ((128, 128, 8, 2), (128, 128, 8, 2), (128, 64, 8, 2), (64, 32, 8, 2)),
@@ -57,13 +57,14 @@ TABLE = {
     ("cdna", 2, "rows+tokens"): ((64, 64, 4, 2), (128, 32, 8, 2), (128, 32, 8, 2), (64, 32, 4, 1)),
     ("cdna", 2, "keys"): ((128, 128, 8, 2), (128, 128, 8, 2), (64, 64, 4, 2), (64, 64, 4, 1)),
     ("wide", 4, "rows"): ((64, 64, 8, 2), (64, 32, 8, 2), (64, 32, 8, 2), (32, 32, 8, 1)),
-    ("wide", 4, "keys"): ((64, 64, 8, 2), (32, 32, 4, 2), (32, 32, 4, 2), (16, 32, 8, 1)),
+    ("wide", 4, "keys"): ((64, 64, 8, 2), (32, 32, 4, 2), (32, 32, 8, 1), (32, 32, 8, 1)),
     ("narrow", 4, "rows"): ((64, 64, 8, 2), (32, 32, 4, 2), (32, 32, 8, 1), (32, 32, 8, 1)),
-    ("narrow", 4, "keys"): ((64, 64, 8, 2), (32, 32, 4, 1), (32, 32, 8, 1), (16, 32, 8, 1)),
+    ("narrow", 4, "keys"): ((64, 64, 8, 2), (32, 32, 4, 1), (32, 32, 8, 1), (32, 32, 8, 1)),
     ("cdna", 4, "rows"): ((64, 64, 8, 2), (64, 32, 8, 2), (64, 32, 8, 2), (32, 16, 8, 1)),
-    ("cdna", 4, "keys"): ((64, 64, 8, 2), (64, 64, 8, 2), (32, 32, 4, 1), (16, 32, 8, 1)),
+    ("cdna", 4, "keys"): ((64, 64, 8, 2), (64, 64, 8, 2), (32, 32, 8, 1), (32, 32, 8, 1)),
 }  # fmt: skip
-MODEST = {2: Blocks(64, 64, 4, 1), 4: Blocks(32, 32, 4, 1)}
+MODEST = {2: Blocks(64, 64, 8, 1), 4: Blocks(32, 32, 8, 1)}
+PAIRS = {2: Blocks(32, 32, 4, 1), 4: Blocks(16, 16, 8, 1)}  # three gathered tiles of keys at once
 # In the interpreter: several tiles already at 65 tokens, and few enough to interpret in seconds.
 INTERPRETED, INTERPRETED_KEYS = Blocks(32, 32, 1, 1), Blocks(16, 32, 1, 1)
 
@@ -73,6 +74,8 @@ def blocks_for(kernel: str, query: Tensor, columns: int = 0) -> Blocks:
     if interpreted():
         return INTERPRETED_KEYS if kernel == "keys" else INTERPRETED
     family, size = device_family(), query.element_size()
+    if kernel == "pairs":
+        return PAIRS[size]
     plain = kernel.removesuffix("+tokens")
     choices = TABLE.get((family, size, kernel)) or TABLE.get((family, size, plain))
     if choices is None:
