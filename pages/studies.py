@@ -19,6 +19,7 @@ from pages.shared.panels.study_panels import panel_of
 from pages.shared.view_state import ViewState, to_query
 
 LISTED = 30
+START = "headwater_study_start"
 
 
 def fitted(state: ViewState) -> tuple[ViewState, list[str]]:
@@ -84,7 +85,10 @@ if state.study is not None:
     st.divider()
 left, right = st.columns(2, gap="large")
 with left:
-    study_form()
+    box = st.expander("Start a study", key=START, on_change="rerun")
+    if box.open:  # the form loads the model for its plan; who only looks at a result needs none
+        with box:
+            study_form()
 with right:
     run_cards()
     unfinished_studies()

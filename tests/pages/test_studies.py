@@ -51,6 +51,12 @@ def press(app, label):
     return app.run()
 
 
+def open_form(open_page):
+    app = open_page("studies")
+    app.session_state["headwater_study_start"] = True
+    return app.run()
+
+
 def choose_small(app):
     for key, value in (("length", 6), ("samples", 3)):
         next(n for n in app.number_input if n.key == f"headwater_repeat_{key}").set_value(value)
@@ -74,6 +80,14 @@ def test_a_link_shows_what_the_study_found(open_page, study, texts):
     assert any(t.startswith(f"Head {best['layer']}.{best['head']}: induction {best['induction']:.3f} ±") for t in plain)
     assert app.query_params == {"study": study.id}
     assert app.dataframe[0].value.shape[0] == 16
+
+
+def test_looking_at_a_study_loads_no_model(open_page, study, monkeypatch):
+    monkeypatch.setattr("pages.shared.panels.study_form.loading", lambda name: pytest.fail("a model was asked for"))
+    for query in ({}, {"study": study.id}):
+        app = open_page("studies", **query)
+        assert not app.exception
+        assert any(expander.label == "Start a study" for expander in app.expander)
 
 
 def test_score_and_head_are_in_the_address(open_page, study, texts):
@@ -150,7 +164,7 @@ def test_a_study_of_another_program_is_shown_as_its_tables(open_page, library, t
 
 
 def test_the_form_says_what_it_takes_and_runs_in_the_background(open_page, library, offered, texts):
-    app = choose_small(open_page("studies"))
+    app = choose_small(open_form(open_page))
     assert not app.exception
     assert any(text.startswith("3 texts of 13 tokens · about ") for text in texts(app).plain)
     press(app, "Run")
@@ -164,7 +178,7 @@ def test_the_form_says_what_it_takes_and_runs_in_the_background(open_page, libra
 
 
 def test_what_the_model_cannot_read_is_refused_on_the_form(open_page, library, offered, texts):
-    app = open_page("studies")
+    app = open_form(open_page)
     next(n for n in app.number_input if n.key == "headwater_repeat_length").set_value(64)
     app.run()
     assert "Two copies take 129 tokens and the model takes 128. Shorten them." in texts(app).plain
