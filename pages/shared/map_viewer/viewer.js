@@ -11,7 +11,12 @@ const SCALES = [["root", "Root"], ["linear", "Linear"], ["log", "Log"], ["row", 
 const HOWS = [["mean", "Mean"], ["max", "Max"]];
 const DIRECTIONS = [["from", "from token"], ["to", "to token"]];
 const KEYS_SAID = "Arrows move the window, with Shift the marked cell; plus and minus zoom, Home shows all.";
-const HINT = "Point at the map: query token → key token, weight, rank and what uniform attention would give.";
+const HINT = "Point at the map for a weight, its rank and what uniform attention would give. The wheel zooms, a drag moves, a click keeps the cell.";
+const TOLD = {
+  Colour: "How a weight becomes a colour: by its square root, as it is, by its logarithm, or beside the largest of its row",
+  "From afar": "What a point shows that stands for many weights: their mean, or the largest of them",
+  Attention: "Colours the text by where a token looks, or by which tokens look at it",
+};
 
 class MapViewer extends MapCanvas {
   constructor(root) {
@@ -80,6 +85,7 @@ class MapViewer extends MapCanvas {
     element.setAttribute("role", "group");
     element.setAttribute("aria-label", label);
     element.append(make("span", "hw-choice-label", label));
+    element.title = TOLD[label] ?? "";
     const buttons = options.map(([value, text]) => [value, this.button(text, () => choose(value))]);
     buttons.forEach(([, button]) => element.append(button));
     const show = (chosen) => {

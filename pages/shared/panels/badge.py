@@ -11,6 +11,11 @@ MEANING = {
     "dense capture": "This family computes its own softmax; the probabilities it made were captured whole.",
     "unchecked": "No self-check is stored with this analysis.",
 }
+COMPUTED = {
+    "tiled": "tiled: the numbers were computed block by block, so that no whole map was ever held.",
+    "triton": "triton: the numbers were computed block by block, by a program for the graphics card.",
+    "reference": "reference: the numbers were computed from whole maps, with the highest precision.",
+}
 CHECKS = {
     "maps_equal_eager": "largest difference from the model's own maps, as a weight",
     "rows_add_up": "largest difference of a row's sum from what it must be",
@@ -25,6 +30,8 @@ def badge(info: dict) -> None:
     state = state_of(checks, str(info.get("implementation", "")))
     with st.popover(state, type="tertiary"):
         st.text(MEANING[state])
+        if (computed := COMPUTED.get(str(info.get("implementation", "")))) is not None:
+            st.text(computed)
         for sentence in figures(checks):
             st.text(sentence)
 

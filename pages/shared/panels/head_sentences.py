@@ -32,7 +32,7 @@ def head_sentence(values: HeadValues, layer: int, head: int) -> str:
     most = (
         "the largest of all heads"
         if (top_layer, top_head) == (layer, head)
-        else f"largest: {top_layer}.{top_head} with {three_digits(top)}"
+        else f"largest: head {top_layer}.{top_head} with {three_digits(top)}"
     )
     return f"Head {layer}.{head}: {values.words} {three_digits(value)}{unit}{beside}; {most}."
 

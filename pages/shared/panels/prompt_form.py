@@ -23,7 +23,7 @@ def prompt_form() -> tuple[Prompt | None, str | None]:
     with st.container(key=AREA):
         prompt, missing = FORMS[form]()
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
-        st.text("Examples")
+        st.text("Try")  # the form "Examples" is another thing: examples for the model
         for number, example in enumerate(EXAMPLES):
             st.button(example.title, key=f"headwater_example_{number}", on_click=use, args=(example,), type="tertiary")
         typing_pause(AREA)
