@@ -55,4 +55,6 @@ def difference(ours: list[Tensor], theirs: list[Tensor], cells: Tensor) -> float
     """Largest difference over all layers on the valid cells; infinity where the layers are not the same number."""
     if len(ours) != len(theirs):
         return float("inf")
-    return max((a.float() - b.float()).masked_fill(~cells, 0.0).abs().max().item() for a, b in zip(ours, theirs, strict=True))
+    return max(
+        (a.float() - b.float()).masked_fill(~cells, 0.0).abs().max().item() for a, b in zip(ours, theirs, strict=True)
+    )
