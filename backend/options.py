@@ -43,18 +43,30 @@ class Options:
                 f"Options.exact_maps: expected {', '.join(EXACT_MAPS)} or a list of (layer, head), "
                 f"got {self.exact_maps!r}."
             )
+        for name in ("exact_maps", "interventions"):
+            if not isinstance(getattr(self, name), str | list | tuple):
+                raise Refused(f"Options.{name}: expected a list, got {getattr(self, name)!r}.")
         for name, least in (
             ("disk_budget_mb", 0),
             ("pooled", 1),
             ("top_links", 0),
             ("predictions", 0),
             ("new_tokens", 0),
+            ("num_beams", 1),
         ):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise Refused(f"Options.{name}: expected a whole number of {least} or more, got {value!r}.")
-        if self.max_tokens is not None and self.max_tokens < 1:
-            raise Refused(f"Options.max_tokens: expected 1 or more, or None, got {self.max_tokens!r}.")
+        if self.max_tokens is not None and (type(self.max_tokens) is not int or self.max_tokens < 1):
+            raise Refused(
+                f"Options.max_tokens: expected a whole number of 1 or more, or None, got {self.max_tokens!r}."
+            )
+        for name in ("temperature", "top_p"):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+                raise Refused(f"Options.{name}: expected a number, got {value!r}.")
+        if type(self.seed) is not int or not -(2**63) <= self.seed < 2**63:
+            raise Refused(f"Options.seed: expected a whole number of at most 64 bits, got {self.seed!r}.")
         if self.keep_media:
             raise Refused("Options.keep_media: got True. Pictures and sounds cannot be read yet: leave it at False.")
         _ = self.changes

@@ -86,7 +86,7 @@ def _info(connection: duckdb.DuckDBPyConnection) -> dict:
     _expect(length <= LONGEST_INFO, f"at most {LONGEST_INFO:,} characters of facts", f"{length:,}")
     try:
         return {name: json.loads(text) for name, text in connection.execute("SELECT name, value FROM info").fetchall()}
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise Damaged(f"The facts about the run are no JSON ({error}).") from None
 
 

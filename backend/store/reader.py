@@ -41,7 +41,7 @@ class StoredFile:
         rows = self._rows("SELECT name, value FROM info", what="the facts about the run")
         try:
             return {name: json.loads(value) for name, value in rows} | {"id": self.id}
-        except ValueError:
+        except (ValueError, TypeError, RecursionError):
             raise Damaged(f"Analysis {self.id}: the facts about the run are damaged.") from None
 
     def tables(self) -> list[str]:

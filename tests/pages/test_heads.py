@@ -109,6 +109,15 @@ def test_a_file_without_readable_tokens_is_said_and_another_is_shown(open_page, 
     assert "no table 'tokens'" in plain(app) and "A bundled analysis is shown" in plain(app)
 
 
+def test_infinite_values_of_a_file_from_elsewhere_count_as_none(open_page, library):
+    id = store(library.folder, n_tokens=40, title="infinite")
+    with duckdb.connect(str(library.folder / "analyses" / id / "analysis.duckdb")) as file:
+        file.execute("update heads set first_mass = 'inf'::double")
+    app = open_page("heads", analysis=id)
+    assert not app.exception
+    assert "No head has a value of first mass here." in plain(app)
+
+
 def test_one_token(open_page, library):
     id = store(library.folder, n_tokens=1, text="a", title="one")
     app = open_page("heads", analysis=id)

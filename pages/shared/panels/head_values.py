@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import streamlit as st
 
 from backend import statistics
@@ -46,4 +47,5 @@ def head_values(analysis: Analysis, kind: str, name: str) -> HeadValues:
 @st.cache_data(max_entries=256, show_spinner=False)
 def _by_layer(_analysis: Analysis, id: str, kind: str, name: str) -> dict[int, list[float]]:
     grid = _analysis.statistic(name, kind)
+    grid = np.where(np.isfinite(grid), grid, np.nan)  # a file from elsewhere may hold infinities
     return {one.layer: grid[at, : one.heads].tolist() for at, one in enumerate(_analysis.layers(kind))}

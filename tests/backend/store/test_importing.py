@@ -128,6 +128,7 @@ DAMAGED = {
     "a rule with an unknown field": 'UPDATE layers SET score = \'{"scale": 1, "code": "import os"}\'',
     "no rule": "UPDATE layers SET score = NULL",
     "facts that are no JSON": "UPDATE info SET value = '{' WHERE name = 'model'",
+    "facts without an end": "UPDATE info SET value = repeat('[', 100000) WHERE name = 'model'",
     "no version": "DELETE FROM info WHERE name = 'schema_version'",
     "no table of facts": "DROP TABLE info",
 }
