@@ -109,6 +109,16 @@ def test_a_file_without_readable_tokens_is_said_and_another_is_shown(open_page, 
     assert "no table 'tokens'" in plain(app) and "A bundled analysis is shown" in plain(app)
 
 
+@pytest.mark.parametrize("table", ["heads", "keys"])
+def test_a_file_without_one_table_still_shows_the_rest(open_page, library, table):
+    id = store(library.folder, n_tokens=40, title="incomplete")
+    with duckdb.connect(str(library.folder / "analyses" / id / "analysis.duckdb")) as file:
+        file.execute(f"drop table {table}")
+    app = open_page("heads", analysis=id)
+    assert not app.exception
+    assert f"'{table}'" in plain(app) and "analysis is shown" not in plain(app)
+
+
 def test_infinite_values_of_a_file_from_elsewhere_count_as_none(open_page, library):
     id = store(library.folder, n_tokens=40, title="infinite")
     with duckdb.connect(str(library.folder / "analyses" / id / "analysis.duckdb")) as file:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import streamlit as st
 
-from backend.errors import Damaged, NotFound
+from backend.errors import HeadwaterError
 
 
 @contextmanager
@@ -15,5 +15,5 @@ def readable() -> Iterator[None]:
     """Around the drawing of one panel: what cannot be read is said in its place, as plain text."""
     try:
         yield
-    except (Damaged, NotFound) as error:
+    except HeadwaterError as error:
         st.text(str(error))
