@@ -13,9 +13,8 @@ from backend.errors import Damaged, NewerFile, NotFound, StoreError
 NAME = "analysis"  # the file's name inside a connection; paths never show
 READER_MEMORY = "512MB"
 WRITER_MEMORY = 512_000_000  # bytes; more than this spills into the folder of the analysis
-BLOCK_SIZE = (
-    32_768  # bytes: with DuckDB's 262,144 an analysis of 50 tokens takes 16 MB; below this it packs no integers
-)
+# Bytes. With DuckDB's usual 262,144 an analysis of 50 tokens takes 16 MB; with less than this it packs no integers.
+BLOCK_SIZE = 32_768
 STORAGE = "v1.2.0"  # oldest DuckDB that can read our files
 NO_EXTENSIONS = {
     "autoinstall_known_extensions": "false",
@@ -23,6 +22,8 @@ NO_EXTENSIONS = {
     "allow_community_extensions": "false",
     "python_enable_replacements": "false",
 }
+
+NO_PROGRESS_BAR = "SET enable_progress_bar = false"  # DuckDB draws one on standard output in a notebook
 
 
 def writing(path: Path, spill: Path) -> duckdb.DuckDBPyConnection:
@@ -35,6 +36,7 @@ def writing(path: Path, spill: Path) -> duckdb.DuckDBPyConnection:
     }
     try:
         connection = duckdb.connect(":memory:", config=config)
+        connection.execute(NO_PROGRESS_BAR)
         connection.execute(f"ATTACH {quoted(path)} AS {NAME} (BLOCK_SIZE {BLOCK_SIZE}, STORAGE_VERSION '{STORAGE}')")
         connection.execute(f"USE {NAME}")
         # At commit everything goes into the file itself, not into a log first.
@@ -57,6 +59,7 @@ def reading(path: Path) -> duckdb.DuckDBPyConnection:
     config = {"threads": 2, "memory_limit": READER_MEMORY, "temp_directory": "", **NO_EXTENSIONS}
     connection = duckdb.connect(":memory:", config=config)
     try:
+        connection.execute(NO_PROGRESS_BAR)
         connection.execute(f"ATTACH {quoted(path)} AS {NAME} (READ_ONLY)")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
