@@ -8,7 +8,10 @@ import duckdb
 
 from backend.errors import Damaged
 from backend.store import database
+from backend.store.blobs import checksum
 from backend.store.schema import is_maps_table
+
+AT_ONCE = 32  # arrays in memory
 
 
 def check_file(path: Path, counts: dict[str, int] | None = None) -> None:
@@ -34,8 +37,13 @@ def damaged_blobs(connection: duckdb.DuckDBPyConnection) -> list[str]:
     """Names of the arrays that no longer have their checksum, over all layers."""
     bad = []
     for name in maps_tables(connection):
-        query = f'SELECT part, kind, layer, head FROM {database.NAME}."{name}" WHERE sha256(data) <> checksum'
-        bad += [f"{part} of {kind} {layer}.{head}" for part, kind, layer, head in connection.execute(query).fetchall()]
+        found = connection.execute(f'SELECT part, kind, layer, head, checksum, data FROM {database.NAME}."{name}"')
+        while arrays := found.fetchmany(AT_ONCE):  # hashlib takes half the time of DuckDB's own sha256
+            bad += [
+                f"{part} of {kind} {layer}.{head}"
+                for part, kind, layer, head, written, data in arrays
+                if written is None or data is None or checksum(data) != written
+            ]
     return bad
 
 
