@@ -413,6 +413,14 @@ def test_a_result_that_cannot_be_saved_is_kept_and_saved_later(moment, library, 
     assert np.array_equal(stored.map(1, 5), kept.analysis.map(1, 5))
 
 
+def test_case_42_gpt2_reads_its_16_positions_and_refuses_17_before_the_run(library):
+    model = LoadedModel.wrap(build("gpt2", max_position_embeddings=16))
+    assert analyse(model, [5] * 16, library=library).map(0, 0).shape == (16, 16)
+    with pytest.raises(Refused, match=r"17 tokens.*at most 16"):
+        analyse(model, [5] * 17, library=library)
+    assert len(library.list()) == 1
+
+
 def test_a_single_token(library):
     analysis = analyse(wrapped(), [5], library=library)
     assert analysis.map(0, 0).tolist() == [[1.0]]
