@@ -331,7 +331,7 @@ def test_a_conversion_that_fails_leaves_nothing(tmp_path, monkeypatch):
         raise OSError("disk full")
 
     monkeypatch.setattr(bundled, "convert", convert)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(Refused, match="disk full"):
         bundled.converted(Path("file.gguf"), "name")
     assert list((tmp_path / "models").iterdir()) == []
 
