@@ -83,6 +83,7 @@ if state.study is not None:
     with readable():
         found(state, open_study(state.study))
     st.divider()
+st.text("What do several runs together say? The random-repeat study finds heads that copy from earlier in the text.")
 left, right = st.columns(2, gap="large")
 with left:
     box = st.expander("Start a study", key=START, on_change="rerun")
