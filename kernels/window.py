@@ -33,6 +33,25 @@ def weights(query: Tensor, key: Tensor, score: ScoreSpec, lse: Tensor, rows: sli
 
 
 @torch.no_grad()
+def scores(query: Tensor, key: Tensor, score: ScoreSpec, rows: slice, columns: slice) -> Tensor:
+    """What the softmax is taken of, in a window: float32 [B, H, rows, columns], -inf where invisible.
+
+    A learned sink is no key: its logit is score.sink.
+    """
+    rows, columns, spans = _check(query, key, score, query[..., 0], rows, columns)
+    samples = [
+        [
+            _scores(query, key, score, spans, sample, key_head, rows, columns, torch.float32)
+            for key_head in range(key.shape[1])
+        ]
+        for sample in range(query.shape[0])
+    ]
+    found = torch.stack([torch.cat(heads) for heads in samples])
+    seen = visible_cells(score, spans, slice(0, None), slice(0, None), rows, columns, biases=False)
+    return found.masked_fill_(~(seen & spans.real[:, None, rows, None]), HIDDEN)
+
+
+@torch.no_grad()
 def visible(
     score: ScoreSpec, n_query: int, n_key: int, rows: slice, columns: slice, *, spans: Spans | None = None
 ) -> Tensor:

@@ -137,6 +137,11 @@ class Analysis(Tables):
         self._layer_row(layer, kind)
         return tuple(sorted(head for (part, head) in self._parts[kind, layer] if part in ("query", "dense")))
 
+    def kept(self, layer: int, head: int, *, kind: str = "self") -> Head:
+        """What the exact map of a head is computed from, with its lse. Nobody may change it. NoExactMap without it."""
+        self._window(layer, head, kind, None, None)
+        return self._head(layer, head, kind)
+
     def weight_error(self, layer: int, head: int, kind: str = "self") -> float | None:
         """Largest error of a weight, measured on sampled rows when the head was stored; None without an exact map."""
         self._window(layer, head, kind, None, None)

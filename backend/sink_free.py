@@ -1,0 +1,124 @@
+"""The view without sinks (K-05): every row's mass on its head's sinks is taken out, and what is left adds up to 1.
+
+    A'_ij = A_ij / (1 - mass of row i on sinks), for keys j that are no sinks
+
+That is the map of a model whose softmax cannot see the sinks, so the rule of the layer with these keys hidden gives it
+exactly: windows, statistics and bars need nothing else. A learned sink is a sink too. A row that had less than 1e-6
+left has no such view: its values are NaN, it is in no mean.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from backend import statistics
+from backend.sinks.detection import LEAST_ROWS, NONE_LEFT, THETA
+from backend.sinks.kept import KeptLayer, hiding, kept_layer
+from backend.statistics.statistic import Measures
+from backend.store import Analysis
+from backend.types import LayerInfo
+from kernels.api import attend
+from kernels.measures import MeasureRequest
+from kernels.score import ScoreSpec
+
+WHOLE_ROWS = ("entropy", "max_weight", "sum_square", "mean_distance", "first_mass", "self_mass", "previous_mass")
+WHOLE_ROWS += ("duplicate_mass", "induction_mass", "learned_sink_mass")
+
+
+def sinks_of(
+    analysis: Analysis, layer: int, head: int, kind: str = "self", theta: float = THETA, least_rows: int = LEAST_ROWS
+) -> tuple[int, ...]:
+    """The detected sinks of a head, ascending."""
+    table = analysis.sql(
+        "SELECT key FROM keys WHERE kind = ? AND layer = ? AND head = ? AND received_mean > ? AND visible_rows >= ? "
+        "ORDER BY key",
+        [kind, layer, head, theta, least_rows],
+    )
+    return tuple(table["key"].to_pylist())
+
+
+def without_sinks(weights: np.ndarray, visible: np.ndarray, sinks: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Whole rows of a map without the sinks: weights and visible cells, [rows, Nk] both.
+
+    weights: whole rows, so that their mass on the sinks is known; the sinks are keys of these columns. Rows with less
+    than 1e-6 left are NaN and their cells invisible.
+    """
+    seen = visible.copy()
+    seen[:, list(sinks)] = False
+    kept = np.where(seen, weights, 0.0).astype(np.float64)
+    left = kept.sum(-1, keepdims=True)
+    gone = left[:, 0] < NONE_LEFT
+    shares = np.divide(kept, left, out=np.full(kept.shape, np.nan), where=left >= NONE_LEFT)
+    return shares, seen & ~gone[:, None]
+
+
+def sink_free_rows(
+    analysis: Analysis,
+    layer: int,
+    head: int,
+    rows: slice,
+    kind: str = "self",
+    theta: float = THETA,
+    least_rows: int = LEAST_ROWS,
+) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
+    """Rows of one head without its sinks: weights, visible cells and the sinks that were taken out."""
+    sinks = sinks_of(analysis, layer, head, kind, theta, least_rows)
+    weights = analysis.map(layer, head, rows, None, kind=kind)
+    seen = analysis.visible(layer, head, rows, None, kind=kind)
+    return *without_sinks(weights, seen, sinks), sinks
+
+
+def sink_free_score(score: ScoreSpec, sinks: list[tuple[int, ...]], n_key: int) -> ScoreSpec:
+    """The rule of a layer without the sinks of each of its heads, learned ones included."""
+    hidden = torch.zeros(len(sinks), n_key, dtype=torch.bool)
+    for place, keys in enumerate(sinks):
+        hidden[place, list(keys)] = True
+    return replace(hiding(score, hidden), sink=None)
+
+
+def sink_free_statistics(
+    analysis: Analysis, layer: int, kind: str = "self", theta: float = THETA, least_rows: int = LEAST_ROWS
+) -> dict[str, np.ndarray]:
+    """Every statistic of one layer without the sinks: name -> float64 [H], NaN where undefined or not kept exactly."""
+    info = next(one for one in analysis.layers(kind) if one.layer == layer)
+    found = {name: np.full(info.heads, np.nan) for name in statistics.all()}
+    kept = kept_layer(analysis, layer, kind)
+    if kept is None:
+        return found
+    measures = sink_free_measures(analysis, kept, kind, theta, least_rows)
+    for name, statistic in statistics.all().items():
+        found[name][list(kept.heads)] = statistic.compute(measures, replace_heads(info, len(kept.heads)))
+    return found
+
+
+def sink_free_measures(analysis: Analysis, kept: KeptLayer, kind: str, theta: float, least_rows: int) -> Measures:
+    """The measures of the kept heads of a layer without the sinks, rows with nothing left taken out."""
+    layer, n_key = kept.info.layer, kept.key.shape[2]
+    sinks = [sinks_of(analysis, layer, head, kind, theta, least_rows) for head in kept.heads]
+    score = sink_free_score(kept.score, sinks, n_key)
+    ids = [token.token_id for token in analysis.tokens_list()] if kind == "self" else None
+    tokens = torch.tensor([ids]) if ids is not None and len(ids) == n_key else None
+    request = MeasureRequest(pooled=None, sampled=0, tokens=tokens)
+    nothing = torch.zeros(*kept.key.shape[:3], 1)
+    attended = attend(kept.query, kept.key, nothing, score, request)
+    measures = {name: values[0] for name, values in attended.measures.items() if values.ndim > 1}
+    left = torch.exp(attended.lse[0].double() - kept.lse[0].double())
+    return without_rows(measures, left < NONE_LEFT)
+
+
+def without_rows(measures: dict[str, torch.Tensor], gone: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Measures with some rows undefined: gone bool [h, Nq]. Sums per key and distance still have them."""
+    changed = dict(measures)
+    for name in WHOLE_ROWS:
+        changed[name] = measures[name].masked_fill(gone, torch.nan)
+    for name in ("visible_keys", "negligible"):
+        changed[name] = measures[name].masked_fill(gone, 0)
+    return changed
+
+
+def replace_heads(info: LayerInfo, heads: int) -> LayerInfo:
+    """The layer as if it had only the kept heads."""
+    return replace(info, heads=heads)
