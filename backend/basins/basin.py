@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from backend.basins.received import received, sinks_of
+from backend.basins.received import received
 from backend.basins.slots import Slots
 from backend.errors import NoExactMap
+from backend.sink_free import sinks_of
 from backend.store import Analysis
 
 
@@ -73,29 +74,19 @@ def read_basin(
         stop()
         exact = analysis.exact_heads(info.layer, kind)
         left_out += info.heads - len(exact)
-        sinks = head_sinks(analysis, info.layer, kind) if sinkfree else {}
         for head in exact:
             window = {"rows": rows, "kind": kind}
-            own = sinks.get(head)
+            own = sinks_of(analysis, info.layer, head, kind) if sinkfree else None
             found = received(
                 analysis.map(info.layer, head, **window), analysis.visible(info.layer, head, **window), own
             )
             places.append((info.layer, head))
             weight.append(found.weight)
             uniform.append(found.uniform)
-            if own is not None:
-                sink_tokens |= set(np.flatnonzero(own).tolist())
+            sink_tokens |= set(own or ())
     if not places:
         raise NoExactMap(
             "No exact map was kept for this prompt, so the mass of its parts cannot be computed. Run it again with "
             "exact maps."
         )
     return Basin(slots, tuple(places), np.array(weight), np.array(uniform), left_out, len(sink_tokens))
-
-
-def head_sinks(analysis: Analysis, layer: int, kind: str) -> dict[int, np.ndarray]:
-    """head -> which keys are its sinks, bool [N]."""
-    table = analysis.keys(kind=kind, layer=layer).sort_by([("head", "ascending"), ("key", "ascending")])
-    head, mean, rows = (table[name].to_numpy() for name in ("head", "received_mean", "visible_rows"))
-    found = sinks_of(np.nan_to_num(mean), rows)
-    return {int(one): found[head == one] for one in np.unique(head)}

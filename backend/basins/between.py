@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from backend.basins.basin import head_sinks
-from backend.basins.received import without_sinks
 from backend.basins.slots import Slots
+from backend.sink_free import sinks_of, without_sinks
 from backend.store import Analysis
 
 ROWS_AT_ONCE = 256
@@ -33,12 +32,10 @@ def between(
     total = np.zeros((len(parts), len(parts) + 1))
     seen_any = np.zeros(total.shape, bool)
     counts = np.zeros((len(parts), 1))
-    sinks: dict[int, dict[int, np.ndarray]] = {}
     for layer, head in places:
-        if sinkfree and layer not in sinks:
-            sinks[layer] = head_sinks(analysis, layer, kind)
+        sinks = sinks_of(analysis, layer, head, kind) if sinkfree else None
         for a, part in enumerate(parts):
-            mean, seen = part_rows(analysis, layer, head, kind, part, sinks.get(layer, {}).get(head))
+            mean, seen = part_rows(analysis, layer, head, kind, part, sinks)
             if mean is None:
                 continue
             counts[a] += 1
