@@ -1,19 +1,12 @@
-"""Glossary: every statistic of the app with what it says, how it is computed, its unit and its range."""
+"""Glossary: every statistic and every other term of the app: what it says, how it is computed, its unit and range."""
 
 from __future__ import annotations
 
-import math
-
 import streamlit as st
 
-from backend import statistics
+from backend import statistics, terms
 from pages.shared.frame import plain_frame
-
-
-def bound(value: float) -> str:
-    """One end of a range."""
-    return "no limit" if math.isinf(value) else f"{value:g}"
-
+from pages.shared.panels.terms import definition_of
 
 plain_frame("glossary")
 st.text(
@@ -25,12 +18,10 @@ st.caption(
     "among the keys. n_i: how many keys it may see."
 )
 wanted = st.text_input("Search", key="headwater_glossary", live=True, placeholder="sink, entropy, distance") or ""
-for name, statistic in statistics.all().items():
-    text = f"{name.replace('_', ' ')} {statistic.caption} {statistic.formula}".casefold()
+known = dict(sorted({**terms.all(), **statistics.all()}.items()))
+for name, what in known.items():
+    text = f"{name.replace('_', ' ')} {what.caption} {what.formula}".casefold()
     if all(word in text for word in wanted.casefold().split()):
         with st.container(border=True, key=f"headwater_term_{name}"):
             st.subheader(name.replace("_", " "), anchor=name)
-            st.text(statistic.caption)
-            st.text(f"Formula: {statistic.formula}")  # st.code would load 1.5 MB of syntax highlighting
-            low, high = statistic.range
-            st.caption(f"Unit: {statistic.unit}. Range: {bound(low)} to {bound(high)}.")
+            definition_of(what)

@@ -18,7 +18,7 @@ from backend.errors import HeadwaterError
 from backend.store import files, ids, sidecar
 
 INDEX = "index.json"
-INDEX_VERSION = 1
+INDEX_VERSION = 2
 RACY = 2_000_000_000  # ns: a folder changed this recently may change again within the same tick of its clock
 SEARCHED = 500  # characters of the prompt that a search looks at
 WORTH_WRITING = 32  # changed entries before the index is written again
@@ -44,10 +44,11 @@ class Entry:
     prompt: str = ""  # its beginning, for search
     cache_key: str | None = None
     imported: bool = False
+    study: str | None = None  # name of the definition that made a study
 
 
 NAMES = tuple(field.name for field in fields(Entry))
-SUMMARY = ("model", "created_at", "n_tokens", "n_layers", "type", "cache_key")
+SUMMARY = ("model", "created_at", "n_tokens", "n_layers", "type", "cache_key", "study")
 
 
 def summary_of(info: dict, size: int) -> dict[str, object]:
@@ -67,7 +68,7 @@ def entry_of(id: str, content: sidecar.Sidecar) -> Entry:
         elif item.name in ("model", "created_at", "prompt"):
             facts[item.name] = value if isinstance(value, str) else ""
     kind = content.summary.get("type")
-    key = content.summary.get("cache_key")
+    key, study = content.summary.get("cache_key"), content.summary.get("study")
     return Entry(
         id=id,
         title=content.title or id,
@@ -79,6 +80,7 @@ def entry_of(id: str, content: sidecar.Sidecar) -> Entry:
         imported=content.imported,
         type=kind if kind in ("analysis", "study") else "analysis",
         cache_key=key if isinstance(key, str) else None,
+        study=study if isinstance(study, str) else None,
         **facts,
     )
 

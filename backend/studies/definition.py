@@ -13,6 +13,7 @@ from backend.models import LoadedModel
 from backend.store import Library
 
 Row = dict[str, int | float | str | None]
+LONGEST_SUBJECT = 40  # characters of a title
 TYPES = {"int": pa.int64(), "double": pa.float64(), "text": pa.string()}
 
 
@@ -73,6 +74,16 @@ class StudyDefinition(ABC):
     def name(self) -> str:
         """The name of the file."""
         return type(self).__module__.rpartition(".")[2]
+
+    def subject(self, parameters: Any) -> str:
+        """What tells this study from others of its kind in a list, such as how its prompt begins; may be empty."""
+        return ""
+
+    def title_of(self, parameters: Any) -> str:
+        """The title of a study with these parameters, without the model."""
+        subject = " ".join(self.subject(parameters).split())
+        short = subject if len(subject) <= LONGEST_SUBJECT else f"{subject[: LONGEST_SUBJECT - 1].rstrip()}…"
+        return f"{self.title} · {short}" if short else self.title
 
     @abstractmethod
     def plan(self, model: LoadedModel, parameters: Any) -> Plan:

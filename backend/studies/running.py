@@ -78,7 +78,7 @@ def run_study(
         weights_hash=model.weights_hash,
         visibility=visibility,
         owner=owner,
-        title=f"{definition.title} · {model.name}",
+        title=f"{definition.title_of(parameters)} · {model.name}",
         created_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
     )
     library.prepare()

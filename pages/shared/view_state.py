@@ -39,9 +39,14 @@ class ViewState:
     measure: str | None = None  # a statistic's name
     query: int | None = None  # the selected row
     key: int | None = None  # the selected column
+    sinkfree: str | None = None  # "on": shares without the sinks (K-05); None = the page's own default
     palette: str = PALETTES[0]
     theme: str = THEMES[0]
     extra: tuple[tuple[str, str], ...] = ()  # parameters that one page adds, sorted by name
+
+    def without_sinks(self, default: bool = False) -> bool:
+        """Whether shares are shown without the sinks; `default` is what the page does when nobody chose."""
+        return default if self.sinkfree is None else self.sinkfree == "on"
 
     def more(self, name: str, default: str = "") -> str:
         """A parameter that the page adds itself; the page checks its value."""
@@ -201,6 +206,7 @@ READERS = {
     "measure": _word,
     "query": _whole,
     "key": _whole,
+    "sinkfree": _one_of("on", "off"),
     "palette": _one_of(*PALETTES),
     "theme": _one_of(*THEMES),
 }

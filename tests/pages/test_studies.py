@@ -36,14 +36,15 @@ def study(model, library):
 @pytest.fixture
 def offered(model, monkeypatch):
     """The app offers the tiny model and no other, to one browser."""
-    for module in ("panels.study_form", "panels.run_cards", "opened"):
+    for module in ("panels.study_form", "panels.study_plan", "panels.run_cards", "opened"):
         monkeypatch.setattr(f"pages.shared.{module}.owner", lambda: ME)
     monkeypatch.setattr(
         "pages.shared.panels.model_choice.available", lambda: [ModelChoice("tiny-llama", "Tiny Llama", "A tiny model.")]
     )
+    monkeypatch.setattr("pages.shared.panels.study_plan.load", lambda name, revision=None: model)
     monkeypatch.setattr("pages.shared.panels.study_form.load", lambda name: model)
     done = SimpleNamespace(done=lambda: True, result=lambda: None, exception=lambda: None)
-    monkeypatch.setattr("pages.shared.panels.study_form.loading", lambda name: done)
+    monkeypatch.setattr("pages.shared.panels.study_plan.loading", lambda name: done)
 
 
 def press(app, label):
@@ -83,7 +84,7 @@ def test_a_link_shows_what_the_study_found(open_page, study, texts):
 
 
 def test_looking_at_a_study_loads_no_model(open_page, study, monkeypatch):
-    monkeypatch.setattr("pages.shared.panels.study_form.loading", lambda name: pytest.fail("a model was asked for"))
+    monkeypatch.setattr("pages.shared.panels.study_plan.loading", lambda name: pytest.fail("a model was asked for"))
     for query in ({}, {"study": study.id}):
         app = open_page("studies", **query)
         assert not app.exception

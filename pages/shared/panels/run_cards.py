@@ -23,28 +23,29 @@ SHOWN = 4  # finished cards
 UNDER_WAY = ("queued", "running")
 
 
-def run_cards() -> None:
-    """Draws the cards of this browser's runs."""
+def run_cards(title: str | None = None) -> None:
+    """Draws the cards of this browser's runs; of those with a title where one is given."""
     try:
-        busy = any(job.state in UNDER_WAY for job in my_jobs())
+        busy = any(job.state in UNDER_WAY for job in my_jobs(title))
     except HeadwaterError as error:  # a data folder that cannot be written: what is stored can still be read
         st.text(str(error))
         return
-    st.fragment(_cards, run_every=1.0 if busy else None)(busy)
+    st.fragment(_cards, run_every=1.0 if busy else None)(busy, title)
 
 
-def my_jobs() -> list[Job]:
+def my_jobs(title: str | None = None) -> list[Job]:
     """The runs of this browser, newest first; those of this tab only where it has no cookie."""
-    name = owner()
-    jobs = process_jobs()
+    name, jobs = owner(), process_jobs()
     if name is not None:
-        return jobs.jobs(name)
-    started = st.session_state.get(STARTED, [])
-    return [job for job in jobs.jobs() if job.id in started]
+        mine = jobs.jobs(name)
+    else:
+        started = st.session_state.get(STARTED, [])
+        mine = [job for job in jobs.jobs() if job.id in started]
+    return [job for job in mine if title is None or job.title == title]
 
 
-def _cards(busy_before: bool) -> None:
-    jobs = my_jobs()
+def _cards(busy_before: bool, title: str | None) -> None:
+    jobs = my_jobs(title)
     dismissed = st.session_state.get(DISMISSED, set())
     busy = [job for job in jobs if job.state in UNDER_WAY]
     over = [job for job in jobs if job.state not in UNDER_WAY and job.id not in dismissed]

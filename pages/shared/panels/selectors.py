@@ -13,7 +13,9 @@ KEY = "headwater_choose_"
 
 
 def selectors(state: ViewState, has: Outline, entries: list[Entry], wanted: tuple[str, ...] = ALL) -> None:
-    """Draws the selectors that a page wants. A kind is offered only where there is more than one."""
+    """Draws the selectors that a page wants. A kind is offered only where there is more than one.
+
+    "sinkfree" offers the view without sinks, off until chosen; "sinkfree_on" the same, on until chosen."""
     with st.sidebar:
         _analysis(state, entries)
         layers = has.sites[state.kind]
@@ -26,6 +28,8 @@ def selectors(state: ViewState, has: Outline, entries: list[Entry], wanted: tupl
         if "measure" in wanted:
             names = sorted(has.measures)
             _choice("Measure", "measure", names, state.measure, lambda name: name.replace("_", " "))
+        if "sinkfree" in wanted or "sinkfree_on" in wanted:
+            _sink_free(state, default="sinkfree_on" in wanted)
         with st.expander("Look"):
             _choice("Palette", "palette", list(PALETTES), state.palette)
             _choice(
@@ -60,6 +64,18 @@ def _number(label: str, name: str, numbers: list[int], value: int) -> None:
         st.number_input(text, numbers[0], numbers[-1], step=1, key=key, on_change=_take, args=(name,))
     else:
         st.selectbox(label, numbers, key=key, on_change=_take, args=(name,))
+
+
+def _sink_free(state: ViewState, default: bool) -> None:
+    key = KEY + "sinkfree"
+    st.session_state[key] = state.without_sinks(default)
+    words = "Shares of what is left when the mass on detected sinks is taken out of every row."
+    st.toggle("Without sinks", key=key, help=words, on_change=_take_sink_free, args=(default,))
+
+
+def _take_sink_free(default: bool) -> None:
+    chosen = st.session_state[KEY + "sinkfree"]
+    select(sinkfree=None if chosen == default else ("on" if chosen else "off"))
 
 
 def _take(name: str) -> None:

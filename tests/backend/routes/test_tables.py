@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from backend.routes.tables import as_csv, as_json
+from backend.table_files import as_csv, as_json
 from tests.stored import HOSTILE
 
 
