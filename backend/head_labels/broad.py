@@ -1,0 +1,9 @@
+"""Broad heads: spread nearly as widely as they could."""
+
+from backend.head_labels.label import Condition, HeadLabel
+
+LABEL = HeadLabel(
+    words="broad",
+    says="It spreads its attention nearly evenly over everything it may see.",
+    conditions=(Condition("normalised_entropy", 0.8),),
+)
