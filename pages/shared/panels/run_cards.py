@@ -24,7 +24,8 @@ UNDER_WAY = ("queued", "running")
 
 
 def run_cards(title: str | None = None) -> None:
-    """Draws the cards of this browser's runs; of those with a title where one is given."""
+    """Draws the cards of this browser's runs. With a title only of those that have it and ended without a result or
+    have not ended: the page that asks shows the results itself."""
     try:
         busy = any(job.state in UNDER_WAY for job in my_jobs(title))
     except HeadwaterError as error:  # a data folder that cannot be written: what is stored can still be read
@@ -41,7 +42,7 @@ def my_jobs(title: str | None = None) -> list[Job]:
     else:
         started = st.session_state.get(STARTED, [])
         mine = [job for job in jobs.jobs() if job.id in started]
-    return [job for job in mine if title is None or job.title == title]
+    return [job for job in mine if title is None or (job.title == title and job.state != "done")]
 
 
 def _cards(busy_before: bool, title: str | None) -> None:
