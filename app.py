@@ -19,12 +19,22 @@ def data_routes() -> list:
 
 
 def middleware() -> list:
-    """What every request passes: the cookie that names a browser."""
+    """What every request passes: the cookie that names a browser, and Streamlit's scripts from memory."""
+    from pathlib import Path
+
     from starlette.middleware import Middleware
 
+    from backend.routes.frontend import Frontend
     from backend.routes.owner import OwnerCookie
 
-    return [Middleware(OwnerCookie)]
+    return [Middleware(OwnerCookie), Middleware(Frontend, static=Path(st.__file__).parent / "static")]
+
+
+def lifespan():
+    """What happens between the server's start and its first visitor."""
+    from backend.routes.prompt import prompt_answers
+
+    return prompt_answers
 
 
 def warn_of_hidden_rooms() -> None:
@@ -57,7 +67,7 @@ if get_script_run_ctx(suppress_warning=True) is None:
     greet()
     warn_of_hidden_rooms()
     import_ahead()
-    app = st.App(__file__, routes=data_routes(), middleware=middleware())
+    app = st.App(__file__, routes=data_routes(), middleware=middleware(), lifespan=lifespan())
 else:
     from pages.shared.home import home
 
