@@ -2,6 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
+# A place on this machine, quoted or bare, of two parts or more: "/data/x", 'C:\\x'. A division (a / b, 4/2) is none.
+_PLACE = re.compile(
+    r"""(?P<quote>["'`])(?:~?/|[A-Za-z]:[\\/]|\\\\)[^"'`\n]*(?P=quote)|(?<![\w.:/])(?:~?/[^\s/"'`,;:()]+|[A-Za-z]:[\\/]"""
+    r"""[^\s"'`,;:()]*)(?:[\\/][^\s"'`,;()]*)+"""
+)
+
+
+def without_paths(text: str) -> str:
+    """A sentence without the places on this machine that it names: it may be read by strangers."""
+    return _PLACE.sub("…", text)
+
 
 class HeadwaterError(Exception):
     """Base of all errors whose text is meant for the person at the screen."""

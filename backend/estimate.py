@@ -83,7 +83,7 @@ def refuse_unless_it_fits(model: LoadedModel, needed: Estimate, folder: Path) ->
     there = max(0.0, shutil.disk_usage(_existing(folder)).free / MEGABYTE - reserve)
     if needed.disk_mb > there:
         raise Refused(
-            f"The analysis needs about {needed.disk_mb:,.0f} MB on disk and {there:,.0f} MB are free in {folder} "
+            f"The analysis needs about {needed.disk_mb:,.0f} MB on disk and {there:,.0f} MB are free "
             f"({reserve} MB are kept in reserve). Delete analyses, shorten the prompt or keep fewer exact maps."
         )
 

@@ -65,7 +65,7 @@ class Records:
             self._alive.acquire()
         except OSError as error:
             raise HeadwaterError(
-                f"Runs cannot be started: the folder {folder} cannot be written ({error.strerror}). "
+                f"Runs cannot be started: the data folder cannot be written ({error.strerror}). "
                 "Make it writable or set HEADWATER_DATA to another folder."
             ) from error
         self._clean()

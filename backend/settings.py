@@ -35,9 +35,12 @@ CONVERTED = Setting("HEADWATER_CONVERTED", "", "Folder of converted models; empt
 MODELS = Setting("HEADWATER_MODELS", "2", "How many models stay in memory at once.")
 MAX_TOKENS = Setting("HEADWATER_MAX_TOKENS", "32768", "Longest prompt that the app accepts, in tokens.")
 DISK_RESERVE_MB = Setting("HEADWATER_DISK_RESERVE_MB", "512", "Disk space a run must leave free.")
+QUOTA_MB = Setting(
+    "HEADWATER_QUOTA_MB", "0", "Disk space of all analyses, in MB; above it the oldest unpinned ones go. 0 = no limit."
+)
 OFFLINE = Setting("HEADWATER_OFFLINE", "0", "1 = never ask the Hugging Face hub, also where a person types an id.")
 
-SETTINGS = (DATA, CONVERTED, MODELS, MAX_TOKENS, DISK_RESERVE_MB, OFFLINE)
+SETTINGS = (DATA, CONVERTED, MODELS, MAX_TOKENS, DISK_RESERVE_MB, QUOTA_MB, OFFLINE)
 
 
 def data_folder() -> Path:

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 from backend.errors import NotFound
-from backend.settings import bundled_folder
+from backend.settings import QUOTA_MB, bundled_folder
 from backend.store import Analysis, Entry, Library, Study
 
 OWNER_COOKIE = "headwater_owner"  # random name of a browser; it owns what it ran
@@ -35,7 +35,7 @@ class Shelf:
     """The own library and the bundled one, side by side. One per process and data folder."""
 
     def __init__(self, folder: Path, bundled: Path | None = None) -> None:
-        self.own = Library(folder)
+        self.own = Library(folder, quota_mb=max(0, QUOTA_MB.integer()))
         self.bundled = Library(bundled or bundled_folder(), read_only=True)
 
     @cached_property
@@ -76,5 +76,5 @@ def may_see(entry: Entry, owner: str | None) -> bool:
 
 
 def may_change(entry: Entry, owner: str | None) -> bool:
-    """Whether this person may rename, tag, hide or delete an entry: who ran it may; what nobody owns, everybody."""
-    return entry.owner is None or entry.owner == owner
+    """Whether this person may rename, tag, hide or delete an entry: who ran it may; what nobody owns, who sees it."""
+    return may_see(entry, owner) and entry.owner in (None, owner)

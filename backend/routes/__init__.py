@@ -8,34 +8,44 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route
+from starlette.types import Receive, Scope, Send
 
 from backend.routes.answers import OpenAnalysis, json_error
 from backend.routes.file import file
 from backend.routes.grid import grid
 from backend.routes.health import health
 from backend.routes.map_window import map_window
+from backend.routes.painted import painted
 from backend.routes.tables import tables
 
-METHODS = ["GET"]  # and HEAD, which the router adds
-ALL_METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+METHODS = ["GET", "HEAD"]
 
 
 def routes(open_analysis: OpenAnalysis, prefixes: tuple[str, ...] = ("",)) -> list[BaseRoute]:
     """Everything under {prefix}/data, for each prefix; what is not known there answers 404 as JSON."""
     handlers = [
         Route("/health", health, methods=METHODS),
+        Route("/painted/{name}", painted, methods=METHODS),
         Route("/{id}/map/{kind}/{layer}/{head}", map_window(open_analysis), methods=METHODS),
         Route("/{id}/grid/{kind}/{layer}.png", grid(open_analysis), methods=METHODS),
+        Route("/{id}/grid.png", grid(open_analysis), methods=METHODS),
         Route("/{id}/analysis.duckdb", file(open_analysis), methods=METHODS),
         Route("/{id}/{table}.{form}", tables(open_analysis), methods=METHODS),
-        Route("/{rest:path}", unknown, methods=ALL_METHODS),
+        Route("/{rest:path}", Unknown()),
     ]
     mounted = [Mount(f"{prefix}/data", routes=handlers) for prefix in prefixes]
-    return [*mounted, *(Route(f"{prefix}/data", unknown, methods=ALL_METHODS) for prefix in prefixes)]
+    return [*mounted, *(Route(f"{prefix}/data", Unknown()) for prefix in prefixes)]
+
+
+class Unknown:
+    """Answers what no handler does, whatever the method: an ASGI app, because for a function the methods are named."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await unknown(Request(scope))(scope, receive, send)
 
 
 def unknown(request: Request) -> Response:
     """The answer for addresses that do not exist, so that no program mistakes the app's page for data."""
-    if request.method not in ("GET", "HEAD"):
-        return json_error(405, f"Only GET is answered here, not {request.method}.")
+    if request.method not in METHODS:
+        return json_error(405, f"Only GET is answered here, not {request.method[:20]}.")
     return json_error(404, "There is nothing at this address. See docs/operating.md for the addresses under /data.")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import logging
+import re
 from collections.abc import Callable
 from functools import wraps
 
@@ -72,7 +73,8 @@ def tag_of(request: Request) -> str:
 def kept_already(request: Request, private: bool) -> Response | None:
     """The short answer for a browser that has these bytes; None where they must be made."""
     tags = [tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")]
-    return Response(status_code=304, headers=caching(request, private)) if tag_of(request) in tags else None
+    same = tag_of(request) in tags or tags == ["*"]
+    return Response(status_code=304, headers=caching(request, private)) if same else None
 
 
 def immutable(
@@ -82,11 +84,21 @@ def immutable(
     headers = caching(request, private)
     if filename is not None:
         headers["Content-Disposition"] = f'attachment; filename="{filename}"'
-    packed = _packed(body) if compress and "gzip" in request.headers.get("accept-encoding", "") else None
+    packed = _packed(body) if compress and takes_gzip(request.headers.get("accept-encoding", "")) else None
     # The app's own compression passes by answers that name an encoding; "identity" keeps it from a second try.
     headers["Content-Encoding"] = "identity" if packed is None else "gzip"
     headers["Vary"] = "Accept-Encoding, Cookie"
     return Response(body if packed is None else packed, media_type=media_type, headers=headers)
+
+
+def takes_gzip(accepted: str) -> bool:
+    """Whether an Accept-Encoding header lets gzip through: named or starred, and not with a weight of zero."""
+    weights = {}
+    for item in accepted.lower().split(","):
+        name, *parameters = (part.strip() for part in item.split(";"))
+        weight = next((text[2:] for text in parameters if text.startswith("q=")), "1")
+        weights[name] = re.fullmatch(r"0(\.0*)?", weight) is None
+    return weights.get("gzip", weights.get("x-gzip", weights.get("*", False)))
 
 
 def _packed(body: bytes) -> bytes | None:

@@ -1,8 +1,12 @@
-"""/data/{id}/grid/{kind}/{layer}.png: all heads of one layer as small maps, side by side, for the page of all heads."""
+"""/data/{id}/grid/{kind}/{layer}.png: all heads of one layer as small maps, side by side, for the page of all heads.
+
+/data/{id}/grid.png is that of a layer in the middle, whichever layers there are.
+"""
 
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 from functools import lru_cache
 
 import numpy as np
@@ -11,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from backend.errors import NotFound
-from backend.map_sizes import map_sizes
+from backend.map_sizes import MapSize, map_sizes
 from backend.routes.answers import OpenAnalysis, immutable, kept_already, opened, speaks_json
 from backend.routes.compute import computed
 from backend.routes.parameters import BadRequest, one_of, only, whole
@@ -38,8 +42,8 @@ def grid(open_analysis: OpenAnalysis):
     def layer_png(request: Request) -> Response:
         query = request.query_params
         only(query, ("size", "how", "palette", "theme"))
-        kind = request.path_params["kind"]
-        layer = whole("layer", request.path_params["layer"])
+        kind, layer = request.path_params.get("kind"), request.path_params.get("layer")
+        number = None if layer is None else whole("layer", layer)
         size = whole("size", query.get("size", str(SIZES[2])))
         if not SIZES[0] <= size <= SIZES[1]:
             raise BadRequest(f"size: expected {SIZES[0]} to {SIZES[1]} pixels, got {size}.")
@@ -50,10 +54,21 @@ def grid(open_analysis: OpenAnalysis):
         kept = kept_already(request, found.private)
         if kept is not None:
             return kept
-        body = computed(_png, _Key(found), kind, layer, size, how, palette, theme)
+        if kind is None or number is None:
+            kind, number = middle(map_sizes(found.analysis))
+        body = computed(_png, _Key(found), kind, number, size, how, palette, theme)
         return immutable(request, body, "image/png", private=found.private, compress=False)
 
     return layer_png
+
+
+def middle(sizes: Mapping[str, Mapping[int, MapSize]]) -> tuple[str, int]:
+    """A kind and a layer that an analysis has: the first kind, the layer in the middle."""
+    kind = next(iter(sizes), None)
+    if kind is None:
+        raise NotFound("This analysis has no layer with maps.")
+    layers = sorted(sizes[kind])
+    return kind, layers[len(layers) // 2]
 
 
 class _Key:

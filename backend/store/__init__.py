@@ -5,7 +5,7 @@ from backend.store.cache_key import cache_key
 from backend.store.entries import Entry
 from backend.store.library import Library
 from backend.store.maps import Analysis
-from backend.store.places import TemporaryLibrary, bundled_library, open_anywhere
+from backend.store.places import TemporaryLibrary
 from backend.store.study import Study, save_study
 from backend.store.writer import AnalysisWriter
 
@@ -17,8 +17,6 @@ __all__ = [
     "StoreError",
     "Study",
     "TemporaryLibrary",
-    "bundled_library",
     "cache_key",
-    "open_anywhere",
     "save_study",
 ]

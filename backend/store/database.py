@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
+from filelock import Timeout
 
-from backend.errors import Damaged, NewerFile, NotFound, StoreError
+from backend.errors import Damaged, NewerFile, NotFound, StoreError, without_paths
 
 NAME = "analysis"  # the file's name inside a connection; paths never show
 READER_MEMORY = "512MB"
@@ -83,11 +85,57 @@ def cannot_open(error: duckdb.Error) -> Exception:
 
 
 def store_error(error: Exception) -> StoreError:
-    """The disk did not take what was to be written."""
-    return StoreError(
-        f"The analysis could not be saved ({first_line(error)}). Free some disk space or choose another data folder "
-        "with HEADWATER_DATA, and save again."
+    """Why the disk did not take what was to be written, and what to do. No place on the server is named."""
+    what, advice = next(
+        (words for kind, words in FAILURES.items() if kind(error)),
+        (first_line(error), "Save again; if that fails too, the log of the server says more."),
     )
+    return StoreError(f"The analysis could not be saved: {what.rstrip('.')}. {advice}")
+
+
+def is_full(error: Exception) -> bool:
+    """The disk, a quota or a limit on the size of files."""
+    return getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or _says(
+        error, "no space left", "disk full", "quota exceeded", "file too large", "max_temp_directory_size"
+    )
+
+
+def is_forbidden(error: Exception) -> bool:
+    """The folder or file may not be written."""
+    codes = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.EISDIR)
+    return getattr(error, "errno", None) in codes or _says(error, "permission denied", "read-only", "not permitted")
+
+
+def is_locked(error: Exception) -> bool:
+    """Somebody else holds the file."""
+    return isinstance(error, Timeout) or _says(error, "could not set lock", "conflicting lock", "being used by another")
+
+
+def is_memory(error: Exception) -> bool:
+    """There was not enough memory."""
+    return isinstance(error, MemoryError | duckdb.OutOfMemoryException) or getattr(error, "errno", None) == errno.ENOMEM
+
+
+def is_broken(error: Exception) -> bool:
+    """What was written is not what is there, or the disk itself fails."""
+    return getattr(error, "errno", None) == errno.EIO or _says(error, "corrupt", "checksum", "input/output error")
+
+
+def _says(error: Exception, *words: str) -> bool:
+    text = str(error).lower()
+    return isinstance(error, OSError | duckdb.Error) and any(word in text for word in words)
+
+
+FAILURES = {
+    is_full: ("the disk is full", "Free some space or choose another data folder with HEADWATER_DATA, and save again."),
+    is_forbidden: (
+        "its folder cannot be written",
+        "Make the data folder writable or choose another one with HEADWATER_DATA, and save again.",
+    ),
+    is_locked: ("another program holds its file", "Wait until that one is done, and save again."),
+    is_memory: ("there was not enough memory to write it", "Close other programs or keep fewer exact maps."),
+    is_broken: ("what was written could not be read back", "Check the disk of the data folder, and save again."),
+}
 
 
 @contextmanager
@@ -109,8 +157,11 @@ def quoted(path: Path) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """What the library said, in one line."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+    """What the library said, in one line, without places on this machine."""
+    line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    if isinstance(error, OSError) and error.strerror:
+        line = error.strerror  # its text ends with the name of the file
+    return without_paths(line)[:300]
 
 
 def is_damage(error: Exception) -> bool:

@@ -15,6 +15,9 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from backend.errors import HeadwaterError
+from backend.store.database import store_error
+
 FILE = "analysis.duckdb"
 DELETED = "analysis.deleted"  # what FILE is called between delete and purge
 WRITING = "analysis.writing"
@@ -58,6 +61,22 @@ def put_in_place(temporary: Path, final: Path) -> None:
     temporary.replace(final)
     sync(final.parent)
     sync(final.parent.parent)
+
+
+def copy_out(source: Path, target: Path, name: str) -> Path:
+    """A copy at `target`, which must not exist yet, or under `name` in the folder that it is; complete or not there."""
+    target = target / name if target.is_dir() else target
+    if target.exists():
+        raise HeadwaterError(f"{target.name} exists already; choose another name.")
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        shutil.copyfile(source, partial)
+        partial.replace(target)
+    except OSError as error:
+        raise store_error(error) from error
+    finally:
+        partial.unlink(missing_ok=True)
+    return target
 
 
 def sync(path: Path) -> None:

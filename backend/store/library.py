@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
+import logging
 import shutil
 import threading
-import time
-from collections import OrderedDict
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from backend.errors import HeadwaterError, NotFound, StoreError
-from backend.store import database, files, ids, sidecar
+from backend.store import database, files, ids, quota, sidecar
 from backend.store.check import check_file
 from backend.store.connections import connections
 from backend.store.decoded import identity
@@ -22,11 +20,17 @@ from backend.store.entries import INDEX, Entry, Index, chosen, entry_of, summary
 from backend.store.importing import check_foreign
 from backend.store.maps import Analysis
 from backend.store.reader import StoredFile
+from backend.store.remembered import Remembered
 from backend.store.study import Study
+from backend.store.trash import Trash
+from backend.store.uses import Uses
 
 UNDO_SECONDS = 600.0  # a deleted entry can be restored for this long
 KEPT_OPEN = 64  # opened analyses remembered per library
 SIDECAR_LOCK = "entry.lock"
+IN_USE = "in_use"
+TRASH = "trash"
+log = logging.getLogger(__name__)
 
 
 class Library:
@@ -36,15 +40,20 @@ class Library:
     same folder, and reading works in a read-only one.
     """
 
-    def __init__(self, path: Path | str, *, read_only: bool = False) -> None:
-        """read_only: nothing is ever written there, not even a cache (the analyses that ship with the project)."""
+    def __init__(self, path: Path | str, *, read_only: bool = False, quota_mb: int = 0) -> None:
+        """read_only: nothing is ever written there, not even a cache (the analyses that ship with the project).
+
+        quota_mb: when the files take more, the oldest analyses are evicted at the next save, see `quota`; 0 = never.
+        """
         self.path = Path(path).expanduser().resolve()
         self.read_only = read_only
+        self.quota_bytes = quota_mb * 1_000_000
         self._analyses = self.path / "analyses"
         self._index = Index(self._analyses, None if read_only else self.path / INDEX)
-        self._lock = threading.Lock()
-        self._most_kept = KEPT_OPEN
-        self._opened: OrderedDict[str, tuple[tuple, Analysis | Study]] = OrderedDict()
+        self._trash = Trash(self._analyses, self.path / TRASH)
+        self._uses: Uses | None = None if read_only else Uses(self.path / IN_USE)
+        self._latest = threading.local()  # what a thread saved last counts as open until it saves the next one
+        self._opened = Remembered(KEPT_OPEN)
 
     def __repr__(self) -> str:
         return f"Library({str(self.path)!r})"
@@ -57,19 +66,17 @@ class Library:
         if not path.is_file():
             raise missing(id)
         now = identity(path)
-        with self._lock:
-            kept = self._opened.get(id)
-            if kept is not None and kept[0] == now:
-                self._opened.move_to_end(id)
-                return kept[1]
-        opened = Analysis(path, id, keep_alive=self.keep_alive())
+        opened = self._opened.get(id, now)
+        if opened is not None:
+            return opened
+        with self._mutex():  # from here on it is in use: nobody evicts it
+            if not path.is_file():
+                raise missing(id)
+            keep = (self.keep_alive(), self._uses.begin(id) if self._uses is not None else None)
+        opened = Analysis(path, id, keep_alive=keep)
         if opened.info.get("type") == "study":
-            opened = Study(path, id, keep_alive=self.keep_alive())
-        with self._lock:
-            self._opened[id] = (now, opened)
-            while len(self._opened) > self._most_kept:
-                self._opened.popitem(last=False)
-        return opened
+            opened = Study(path, id, keep_alive=keep)
+        return self._opened.add(id, now, opened)
 
     def list(self, **choice) -> list[Entry]:
         """All entries, newest first; or those that fit search, tags, type, model, pinned, in the order of `sort`."""
@@ -85,7 +92,7 @@ class Library:
     def details(self, id: str) -> sidecar.Sidecar:
         """What may change about an entry: title, tags, notes, pin, visibility, labels of heads."""
         self.entry(id)
-        return sidecar.read(self.folder(id))
+        return self._sidecar(id)
 
     def find(self, cache_key: str, *, owner: str | None = None) -> str | None:
         """The newest analysis of exactly that work which this owner may see, None where there is none.
@@ -117,7 +124,7 @@ class Library:
             return analysis.id
         free = len(analysis.id) >= ids.LENGTH and not self.folder(analysis.id).exists()
         id = analysis.id if free else ids.new_id()
-        beside = sidecar.read(analysis.path.parent)
+        beside = sidecar.read(analysis.path.parent, analysis.saved_with)
         return self._take_in(analysis.path, id, beside)
 
     def import_file(self, path: Path | str, *, owner: str | None = None, visibility: str = "link") -> str:
@@ -136,20 +143,7 @@ class Library:
         source = self.folder(id) / files.FILE
         if not source.is_file():
             raise missing(id)
-        target = Path(path)
-        if target.is_dir():
-            target = target / f"{id}.duckdb"
-        if target.exists():
-            raise HeadwaterError(f"{target} exists already; choose another name.")
-        partial = target.with_name(f".{target.name}.{os.getpid()}")
-        try:
-            shutil.copyfile(source, partial)
-            partial.replace(target)
-        except OSError as error:
-            raise database.store_error(error) from error
-        finally:
-            partial.unlink(missing_ok=True)
-        return target
+        return files.copy_out(source, Path(path), f"{id}.duckdb")
 
     def update(
         self,
@@ -174,7 +168,7 @@ class Library:
         try:
             with FileLock(folder / SIDECAR_LOCK, timeout=30):
                 sidecar.write(folder, sidecar.changed(self._sidecar(id), changes))
-        except OSError as error:
+        except (OSError, Timeout) as error:
             raise database.store_error(error) from error
         return self.entry(id)
 
@@ -184,13 +178,7 @@ class Library:
         folder = self.folder(id)
         if not (folder / files.FILE).exists():
             raise missing(id)
-        trash = self._trash
-        with database.moving(id):
-            trash.mkdir(parents=True, exist_ok=True)
-            (folder / files.FILE).replace(folder / files.DELETED)
-            shutil.rmtree(trash / id, ignore_errors=True)
-            folder.replace(trash / id)
-            os.utime(trash / id)
+        self._trash.take(id)
         connections.forget(folder / files.FILE)
         with suppress(OSError):  # another process may clean up as well
             self.clean_up(only_deleted=True)
@@ -198,12 +186,23 @@ class Library:
     def restore(self, id: str) -> None:
         """Undoes `delete`."""
         self._refuse_read_only()
-        folder, trash = self.folder(id), self._trash / ids.checked(id)
-        if folder.exists() or not (trash / files.DELETED).is_file():
-            raise NotFound(f"Analysis {id} cannot be restored: it was removed for good, or is there.")
-        with database.moving(id):
-            trash.replace(folder)
-            (folder / files.DELETED).replace(folder / files.FILE)
+        self._trash.give_back(ids.checked(id))
+
+    def evict(self, id: str) -> bool:
+        """Removes an analysis for good to keep the quota; False where it is open, here or in another process."""
+        self._refuse_read_only()
+        self._opened.let_go(id)  # remembered is not open: somebody must hold it
+        with self._mutex():
+            if self._uses is None or id in self._uses.open_ids():
+                return False
+            self._trash.take(id)
+        connections.forget(self.folder(id) / files.FILE)
+        self._trash.remove(id)
+        return True
+
+    def take_evicted(self, owner: str | None = None) -> list[quota.Evicted]:
+        """What of this owner, or of nobody, was evicted since this was last asked: it is told once."""
+        return [] if self.read_only else quota.take_told(self.path, owner)
 
     def clean_up(self, undo_seconds: float = UNDO_SECONDS, *, only_deleted: bool = False) -> int:
         """Removes deleted entries for good once they can no longer be restored, and what dead writers left behind.
@@ -211,15 +210,7 @@ class Library:
         Returns the number of folders removed.
         """
         self._refuse_read_only()
-        removed = 0
-        for folder in [path.parent for path in self._analyses.glob(f"*/{files.DELETED}")]:
-            if not (folder / files.FILE).exists():  # its delete was killed half way
-                self._trash.mkdir(parents=True, exist_ok=True)
-                folder.replace(self._trash / folder.name)
-        for folder in self._trash.iterdir() if self._trash.is_dir() else ():
-            if abs(time.time() - folder.stat().st_mtime) >= undo_seconds:
-                shutil.rmtree(folder, ignore_errors=True)
-                removed += 1
+        removed = self._trash.remove_old(undo_seconds)
         return removed if only_deleted else removed + files.sweep(self._analyses)
 
     # -- for the writers of this room ----------------------------------------------------------------------------------
@@ -233,19 +224,30 @@ class Library:
         """Publishes a finished, checked file: first the sidecar, then the name that makes it visible."""
         folder = self.folder(id)
         try:
+            with self._mutex():
+                latest = self._uses.begin(id) if self._uses is not None else None
             sidecar.write(folder, content)
             files.put_in_place(temporary, folder / files.FILE)
         except OSError as error:
             raise database.store_error(error) from error
         connections.forget(folder / files.FILE)
+        self._latest.use = latest
+        self._keep_quota()
+
+    def _keep_quota(self) -> None:
+        if not self.quota_bytes:
+            return
+        try:
+            quota.keep(self, self.quota_bytes)
+        except (OSError, Timeout, HeadwaterError) as error:  # what was saved is saved all the same
+            log.warning("the quota of the library could not be kept: %s", error)
 
     def keep_alive(self) -> object:
         """What an opened analysis must hold on to; nothing for a library that stays."""
         return None
 
-    @property
-    def _trash(self) -> Path:
-        return self.path / "trash"
+    def _mutex(self):
+        return nullcontext() if self._uses is None else self._uses.mutex()
 
     def _take_in(self, source: Path, id: str, beside: sidecar.Sidecar, check=None) -> str:
         """Copies a file under a temporary name, checks the copy, and publishes it."""
@@ -266,7 +268,7 @@ class Library:
     def _sidecar(self, id: str) -> sidecar.Sidecar:
         """The sidecar, its summary read from the file where it is missing or is that of another file."""
         folder = self.folder(id)
-        content = sidecar.read(folder)
+        content = sidecar.read(folder, StoredFile(folder / files.FILE, id).saved_with)
         size = (folder / files.FILE).stat().st_size
         if content.summary.get("bytes") != size:
             info = StoredFile(folder / files.FILE, id).info

@@ -44,6 +44,14 @@ class StoredFile:
         except (ValueError, TypeError, RecursionError):
             raise Damaged(f"Analysis {self.id}: the facts about the run are damaged.") from None
 
+    def saved_with(self) -> dict:
+        """The id and the visibility under which the file was made; a file from elsewhere has another id."""
+        rows = self._rows("SELECT name, value FROM info WHERE name IN ('id', 'visibility')", what="the facts of saving")
+        try:
+            return {name: json.loads(value) for name, value in rows}
+        except (ValueError, TypeError, RecursionError):
+            return {}
+
     def tables(self) -> list[str]:
         """Names of the tables in the file, without those of arrays."""
         rows = self._rows("SELECT table_name FROM duckdb_tables() WHERE database_name = current_database()")

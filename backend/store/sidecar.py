@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 
 from backend.errors import HeadwaterError
-from backend.store import files
+from backend.store import access, files
+from backend.store.access import VISIBILITIES
 from backend.store.tables import storable, storable_tree
 
 FILE = "entry.json"
-VISIBILITIES = ("link", "private")
+UNREADABLE = "entry.damaged.json"  # what a file that is no sidecar is called once it was replaced
 TITLE_LENGTH = 80
-HEAD = re.compile(r"\d{1,5}\.\d{1,5}")
+HEAD = re.compile(r"((encoder|decoder|cross):)?\d{1,5}\.\d{1,5}")  # kind "self" is not said
 HEAD_FIELDS = {"label": str, "note": str, "pinned": bool}
 LONGEST = 20_000  # characters of a note
 
@@ -31,20 +33,35 @@ class Sidecar:
     tags: tuple[str, ...] = ()
     notes: str = ""
     pinned: bool = False
-    visibility: str = "link"  # "link": whoever has the id; "private": its owner
+    visibility: str = "link"  # "listed": everybody finds it; "link": whoever has the id; "private": its owner
     owner: str | None = None
     imported: bool = False  # came from another place: never an answer to a run of this one
     heads: dict[str, dict] = field(default_factory=dict)  # "L.H" -> label, note, pinned
     summary: dict = field(default_factory=dict)  # facts of the file, see entries.summary_of
 
 
-def read(folder: Path) -> Sidecar:
-    """The sidecar of an entry; an empty one where it is missing or is no sidecar."""
+def read(folder: Path, info: Callable[[], dict] = dict) -> Sidecar:
+    """The sidecar of an entry. What is missing or is no sidecar costs title, tags and notes, never the privacy.
+
+    Owner and visibility are then those of access.json, else those that the file itself was saved with (`info` reads its
+    facts), else it is private and nobody's.
+    """
+    values = _values(folder)
+    known = access.from_dict(values)
+    content = from_dict(values)
+    if known is None:
+        known = access.kept(folder, damaged=values is not None, info=info)
+    return replace(content, visibility=known.visibility, owner=known.owner, imported=known.imported)
+
+
+def _values(folder: Path) -> object:
+    """What is in the file: None where there is none, a text where it is no JSON."""
     try:
-        values = json.loads((folder / FILE).read_text("utf-8"))
-    except (FileNotFoundError, ValueError):
-        return Sidecar()
-    return from_dict(values)
+        return json.loads((folder / FILE).read_text("utf-8"))
+    except FileNotFoundError:
+        return None
+    except (ValueError, RecursionError):
+        return "damaged"
 
 
 def from_dict(values: object) -> Sidecar:
@@ -57,17 +74,16 @@ def from_dict(values: object) -> Sidecar:
         default = getattr(Sidecar(), item.name)
         if item.name == "tags" and isinstance(value, list):
             kept["tags"] = tuple(tag for tag in value if isinstance(tag, str))
-        elif item.name == "owner":
-            kept["owner"] = value if isinstance(value, str) else None
         elif item.name != "tags" and isinstance(value, type(default)):
             kept[item.name] = value
-    if kept.get("visibility", "link") not in VISIBILITIES:
-        kept["visibility"] = "private"
     return Sidecar(**kept)
 
 
 def write(folder: Path, content: Sidecar) -> None:
-    """Replaces the sidecar."""
+    """Replaces the sidecar, and before it what is known of owner and visibility apart from it."""
+    access.write(folder, access.Access(content.visibility, content.owner, content.imported))
+    if access.from_dict(_values(folder)) is None and (folder / FILE).is_file():
+        (folder / FILE).replace(folder / UNREADABLE)  # perhaps somebody can still mend it
     files.write_text(folder / FILE, as_json(content))
 
 
@@ -90,7 +106,7 @@ def changed(content: Sidecar, changes: dict[str, object]) -> Sidecar:
     if "pinned" in kept and not isinstance(kept["pinned"], bool):
         raise HeadwaterError(f"pinned: expected True or False, got {kept['pinned']!r}.")
     if kept.get("visibility", "link") not in VISIBILITIES:
-        raise HeadwaterError(f"visibility: expected {' or '.join(VISIBILITIES)}, got {kept['visibility']!r}.")
+        raise HeadwaterError(f"visibility: expected {', '.join(VISIBILITIES)}, got {kept['visibility']!r}.")
     if "heads" in kept:
         kept["heads"] = _heads(content.heads, kept["heads"])
     return replace(content, **kept)

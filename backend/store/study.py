@@ -47,6 +47,7 @@ def save_study(
     id = ids.new_id() if id is None else ids.checked(id)
     created = datetime.now(UTC).isoformat(timespec="milliseconds")
     own = {"id": id, "type": "study", "schema_version": schema.current(), "created_at": created}
+    own["visibility"] = visibility
     facts = {**(info or {}), **own, "study": study, "parameters": dict(parameters), "members": list(members)}
     try:
         library.prepare()

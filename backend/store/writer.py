@@ -88,7 +88,7 @@ class AnalysisWriter:
         if self._small is not None:
             self._write_waiting(small=True)
         self._create()
-        info = self._info(run)
+        info = {**self._info(run), "visibility": visibility}
         self._insert("tokens", tables.tokens(run.tokens))
         for name, rows in (
             ("segments", tables.segments(run.segments)),

@@ -24,7 +24,7 @@ from pages.shared.header import header
 from pages.shared.look import apply_look
 from pages.shared.opened import kept_by_study, open_for, outline, owner, shelf
 from pages.shared.panels.badge import badge
-from pages.shared.panels.library_row import DELETED
+from pages.shared.panels.library_row import forget_told
 from pages.shared.panels.selectors import ALL
 from pages.shared.panels.selectors import selectors as draw_selectors
 from pages.shared.view_state import Outline, ViewState, fit, to_query, without_defaults
@@ -40,7 +40,7 @@ OFFERED = 100  # analyses in the list on the left
 def frame(page: str, *, selectors: tuple[str, ...] = ALL) -> ViewState:
     """Draws the frame of a page that shows one analysis; returns the fitted view, ends the run where there is none."""
     _configure(page)
-    st.session_state.pop(DELETED, None)  # the first page was left: what was deleted there stays deleted
+    forget_told()
     wanted, notices = read(page)
     found, more = open_for(wanted)
     notices += more
@@ -68,7 +68,7 @@ def plain_frame(page: str, fitted: Fitted | None = None) -> ViewState:
     fitted: gives the nearest view that the page has, and what had to change."""
     _configure(page)
     if page != "home":
-        st.session_state.pop(DELETED, None)
+        forget_told()
     state, notices = read(page)
     if fitted is not None:
         state, more = fitted(state)

@@ -9,10 +9,11 @@ from backend.errors import Cancelled
 from backend.jobs import Job, process_jobs
 from backend.models import LoadedModel
 from backend.prompts import Prompt
-from backend.store import Library
+from backend.store import Library, quota
 from backend.store.entries import Entry
+from backend.store.quota import Evicted
 from pages.shared.examples import EXAMPLES
-from pages.shared.panels.library_list import amount, arrange
+from pages.shared.panels.library_list import amount, arrange, eviction
 from pages.shared.panels.prompt_form import paragraphs, shots, turns
 from pages.shared.panels.run_cards import sentence
 from pages.shared.panels.run_form import title_of
@@ -39,6 +40,34 @@ def test_the_page_shows_stored_and_bundled_analyses(open_page, library, texts):
     assert "secret" not in plain
     assert not any("onerror" in text or "**x**" in text for text in texts(app).marked)
     assert app.caption[-1].value.startswith("2 stored")
+
+
+def test_storage_used_and_what_the_quota_took_are_said(open_page, library, texts, monkeypatch):
+    other = Library(library.folder)
+    mine = store(library.folder, title="old one of mine", owner="b" * 32)
+    theirs = store(library.folder, title="secret of theirs", owner="c" * 32, visibility="private")
+    quota.keep(other, 1)
+    assert other.list() == []
+    monkeypatch.setenv("HEADWATER_QUOTA_MB", "7")
+    monkeypatch.setattr("pages.shared.panels.library_list.owner", lambda: "b" * 32)
+    new = store(library.folder, title="new", owner="b" * 32)
+    app = open_page()
+    assert not app.exception and {mine, theirs, new}
+    said = [text for text in texts(app).plain if "storage quota" in text]
+    assert len(said) == 1 and "“old one of mine”" in said[0] and "secret" not in said[0]
+    assert app.caption[-1].value.startswith("1 stored, ") and app.caption[-1].value.endswith(" of 7 MB.")
+    assert said == [text for text in texts(app.run()).plain if "storage quota" in text]
+    app.switch_page("pages/glossary.py").run()
+    app.switch_page("app.py").run()
+    assert not any("storage quota" in text for text in texts(app).plain)
+
+
+def test_an_eviction_is_one_sentence():
+    gone = [Evicted(str(n), f"title {n}", 2_000_000, None) for n in range(5)]
+    assert eviction(gone[:1]) == (
+        "To stay within the storage quota the oldest analysis was removed (2 MB): “title 0”. Pin what is to stay."
+    )
+    assert "the 5 oldest analyses were removed (10 MB): “title 0”, “title 1”, “title 2” and 2 more." in eviction(gone)
 
 
 def test_without_a_model_package_one_sentence_says_how_to_get_one(open_page, library, texts, monkeypatch):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import streamlit as st
 
-from backend.store import Entry
+from backend.store import Entry, Library
 from backend.store.entries import chosen
+from backend.store.quota import Evicted
 from pages.shared.opened import owner, shelf
-from pages.shared.panels.library_row import DELETED, TROUBLE, library_row, restore
+from pages.shared.panels.library_row import DELETED, EVICTED, TROUBLE, library_row, restore
 
 PER_PAGE = 8
+NAMED = 3  # evicted analyses that are named
 SORTS = {  # name -> (field, largest first)
     "Newest": ("created_at", True),
     "Title": ("title", False),
@@ -34,6 +36,7 @@ def library_list() -> None:
         order = st.selectbox("Sort", list(SORTS), key="headwater_sort", width=120, persist_state="session")
     found = arrange(entries, wanted or "", order)
     _undo()
+    _evicted()
     if not found:
         st.text("Nothing is stored yet: run a prompt." if not entries else "No analysis matches the search.")
         return
@@ -43,8 +46,17 @@ def library_list() -> None:
         library_row(entry, bundled=entry.id in shelf().bundled_ids)
     if pages > 1:
         st.pagination(pages, key="headwater_page", max_visible_pages=7)
-    own = [entry for entry in entries if entry.id not in shelf().bundled_ids]
-    st.caption(f"{len(own)} stored, {amount(sum(entry.bytes for entry in own))}")
+    st.caption(stored([entry for entry in entries if entry.id not in shelf().bundled_ids], shelf().own))
+
+
+def stored(own: list[Entry], library: Library) -> str:
+    """How many entries this person sees, what they take, and what the whole library takes."""
+    used, quota = library.storage_used(), library.quota_bytes
+    text = f"{len(own)} stored, {amount(sum(entry.bytes for entry in own))}. Storage used: {amount(used)}"
+    if not quota:
+        return text + "."
+    over = " What is over the quota is pinned or open, or belongs to a study." if used > quota else ""
+    return f"{text} of {amount(quota)}.{over}"
 
 
 def arrange(entries: list[Entry], wanted: str, order: str) -> list[Entry]:
@@ -59,6 +71,23 @@ def amount(n_bytes: int) -> str:
     if n_bytes < 1e6:
         return f"{n_bytes / 1e3:.0f} kB"
     return f"{n_bytes / 1e6:.0f} MB" if n_bytes < 1e9 else f"{n_bytes / 1e9:.1f} GB"
+
+
+def eviction(gone: list[Evicted]) -> str:
+    """What was removed to keep the quota, in a sentence."""
+    titles = [f"“{one.title}”" for one in gone[:NAMED]] + ([f"{len(gone) - NAMED} more"] if len(gone) > NAMED else [])
+    which = ", ".join(titles[:-1]) + " and " + titles[-1] if len(titles) > 1 else titles[0]
+    what = "the oldest analysis was" if len(gone) == 1 else f"the {len(gone)} oldest analyses were"
+    size = amount(sum(one.bytes for one in gone))
+    return f"To stay within the storage quota {what} removed ({size}): {which}. Pin what is to stay."
+
+
+def _evicted() -> None:
+    """What the quota cost this person since the last visit; said until the page is left."""
+    gone = [*st.session_state.get(EVICTED, []), *shelf().own.take_evicted(owner())]
+    if gone:
+        st.session_state[EVICTED] = gone
+        st.text(eviction(gone))
 
 
 def _undo() -> None:

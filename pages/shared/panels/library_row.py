@@ -13,6 +13,7 @@ from pages.shared.opened import owner, shelf
 from pages.shared.panels.run_cards import PLACES
 
 DELETED = "headwater_deleted"  # what was deleted since the page was opened and can come back: id -> title
+EVICTED = "headwater_evicted"  # what was evicted and is being told on this page
 TROUBLE = "headwater_list_trouble"  # why a change was refused, said once
 
 
@@ -30,6 +31,12 @@ def library_row(entry: Entry, *, bundled: bool) -> None:
             _more(entry)
 
 
+def forget_told() -> None:
+    """The first page was left: what was deleted there stays deleted, and what was evicted has been told."""
+    for key in (DELETED, EVICTED):
+        st.session_state.pop(key, None)
+
+
 def _strip(entry: Entry) -> None:
     """The heads of a layer in the middle, as a picture; a study has no maps of its own."""
     if entry.type == "study":
@@ -37,7 +44,7 @@ def _strip(entry: Entry) -> None:
         return
     # The id is checked wherever it comes in and is escaped all the same.
     theme = "dark" if st.context.theme.type == "dark" else "light"
-    source = f"data/{escape(entry.id)}/grid/self/{(entry.n_layers or 1) // 2}.png?size=32&amp;theme={theme}"
+    source = f"data/{escape(entry.id)}/grid.png?size=32&amp;theme={theme}"
     st.html(f'<img class="headwater-strip" loading="lazy" alt="" src="{source}">', width=100)
 
 

@@ -20,6 +20,7 @@ def test_an_answer_never_changes_and_says_so(served):
         path, params={"columns": "0:4", "rows": "0:4"}, headers={"If-None-Match": f'"x", W/{first.headers["etag"]}'}
     )
     assert (again.status_code, again.content) == (304, b"")
+    assert served.client.get(path, headers={"If-None-Match": "*"}).status_code == 304
     other = served.client.get(
         path, params={"rows": "0:5", "columns": "0:4"}, headers={"If-None-Match": first.headers["etag"]}
     )
@@ -49,6 +50,10 @@ def test_compression_only_where_it_pays_and_is_wanted(served):
     assert plain.headers["content-encoding"] == "identity"
     assert packed.content == plain.content
     assert int(packed.headers["content-length"]) == len(gzip.compress(plain.content, compresslevel=1, mtime=0))
+    for refused in ("gzip;q=0", "gzip; q=0.000", "br", "identity, gzip;q=0", "*;q=0", ""):
+        assert served.client.get(path, headers={"Accept-Encoding": refused}).headers["content-encoding"] == "identity"
+    for taken in ("br, gzip;q=0.5", "GZIP", "*", "x-gzip", "gzip;q=1, *;q=0"):
+        assert served.client.get(path, headers={"Accept-Encoding": taken}).headers["content-encoding"] == "gzip"
     small = served.client.get(f"/data/{served.ids.plain}/map/self/0/0?rows=0:4&columns=0:4")
     assert small.headers["content-encoding"] == "identity"
 
@@ -89,11 +94,15 @@ def test_an_id_that_is_none_is_refused(served, id):
     assert set(answer.json()) == {"error"}
 
 
-def test_only_get_is_answered(served):
-    for method in ("POST", "PUT", "DELETE", "PATCH"):
-        answer = served.client.request(method, f"/data/{served.ids.plain}/heads.json")
-        assert answer.status_code == 405
-        assert "GET" in answer.json()["error"]
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "PROPFIND", "X" * 200])
+@pytest.mark.parametrize("path", ["", "/", "/health", "/{id}/heads.json", "/{id}/map/self/0/0", "/nothing"])
+def test_only_get_is_answered(served, method, path):
+    answer = served.client.request(method, f"/data{path.format(id=served.ids.plain)}")
+    assert answer.status_code == 405
+    assert "GET" in answer.json()["error"] and len(answer.json()["error"]) < 80
+
+
+def test_head_answers_like_get_without_a_body(served):
     assert served.client.head(f"/data/{served.ids.plain}/heads.json").status_code == 200
 
 

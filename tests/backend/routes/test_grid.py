@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from backend.routes.grid import GAP, INVISIBLE, coloured, ramp
+from backend.errors import NotFound
+from backend.routes.grid import GAP, INVISIBLE, coloured, middle, ramp
 
 
 def picture(served, path, **parameters):
@@ -64,3 +65,17 @@ def test_bad_requests_are_refused(served, path, status):
     answer = served.client.get(f"/data/{served.ids.plain}/grid/{path}")
     assert answer.status_code == status
     assert set(answer.json()) == {"error"}
+
+
+def test_without_a_layer_it_is_one_that_is_there(served):
+    """The list of analyses does not know the layers of a hybrid model, nor the kinds of an encoder-decoder."""
+    hybrid, plain = (f"/data/{id}/grid" for id in (served.ids.layers_3_7, served.ids.plain))
+    assert (
+        served.client.get(f"{hybrid}.png?size=32").content == served.client.get(f"{hybrid}/self/7.png?size=32").content
+    )
+    assert served.client.get(f"{plain}.png").content == served.client.get(f"{plain}/self/1.png").content
+    assert middle({"encoder": {0: None, 1: None, 2: None}, "cross": {5: None}}) == ("encoder", 1)
+    with pytest.raises(NotFound):
+        middle({})
+    missing = served.client.get(f"/data/{'x' * 24}/grid.png")
+    assert missing.status_code == 404 and set(missing.json()) == {"error"}

@@ -22,12 +22,12 @@ HERE = Path(__file__).resolve().parent
 
 
 def everything_under(library: Library) -> set[str]:
-    return {path.name for path in library.path.rglob("*") if path.is_file()}
+    return {path.name for path in (library.path / "analyses").rglob("*") if path.is_file()}
 
 
 def test_only_the_file_and_its_sidecar_are_left(library):
     id = store(library, [layer_record(0), layer_record(1)])
-    assert everything_under(library) == {"analysis.duckdb", "entry.json"}
+    assert everything_under(library) == {"analysis.duckdb", "entry.json", "access.json"}
     assert [path.parent.name for path in library.path.rglob("*.duckdb")] == [id]
 
 
@@ -149,8 +149,8 @@ def test_a_full_disk_is_told_and_the_next_save_works(library):
     script = textwrap.dedent(FULL).format(root=str(ROOT), here=str(HERE), path=str(library.path))
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("The analysis could not be saved")
-    assert everything_under(library) == {"analysis.duckdb", "entry.json"}
+    assert done.stdout.startswith("The analysis could not be saved: the disk is full. Free some space")
+    assert everything_under(library) == {"analysis.duckdb", "entry.json", "access.json"}
 
 
 def test_a_folder_that_cannot_be_written_is_told_before_the_run(tmp_path):
