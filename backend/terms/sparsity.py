@@ -1,0 +1,86 @@
+"""The words of the page Sparsity."""
+
+from __future__ import annotations
+
+import math
+
+from backend.terms.term import Term
+
+MINFERENCE = "MInference; FlexPrefill for the decision at run time"
+TERMS = {
+    "coverage": Term(
+        "How many of its strongest keys hold a share of a row's attention.",
+        "k@c = min{k: sum of the k largest A_ij >= c}; exact on the sampled rows (the last 16 and 48 spread before)",
+        "keys, or share of the visible keys",
+        (0, math.inf),
+        "c of the visible keys, rounded up",
+        "SampleAttention, FlexPrefill",
+    ),
+    "gini": Term(
+        "How unequal the weights of a row are.",
+        "sum_k (2k - n - 1) p_(k) / n with p sorted upwards; mean over the sampled rows that see two keys or more",
+        "none",
+        (0, 1),
+        "0",
+    ),
+    "hoyer": Term(
+        "How close a row is to giving everything to one key, by its sum of squares.",
+        "(sqrt n - 1 / sqrt(sum p^2)) / (sqrt n - 1); mean over the sampled rows that see two keys or more",
+        "none",
+        (0, 1),
+        "0",
+    ),
+    "participation": Term(
+        "The number of keys that take part, by the sum of squares of the weights.",
+        "1 / sum_j A_ij^2; mean over the sampled rows that see two keys or more",
+        "keys",
+        (1, math.inf),
+        "n_i",
+    ),
+    "normalised_entropy": Term(
+        "Entropy of a row over the entropy of uniform attention.",
+        "H_i / ln n_i; mean over the sampled rows that see two keys or more",
+        "none",
+        (0, 1),
+        "1",
+    ),
+    "threshold_share": Term(
+        "The share of visible cells with less weight than a threshold.",
+        "#{visible: A_ij < eps / n_i} / #{visible} for eps = 1, 0.1, 0.01, or A_ij under 0.001, 0.0001; strictly under",
+        "share of cells",
+        (0, 1),
+        "0",
+    ),
+    "score_sigma": Term(
+        "How much the scores of a row spread; its inverse is the temperature of the head.",
+        "standard deviation of s_ij over the visible keys, every key alike; rows with 16 keys or more",
+        "nats",
+        (0, math.inf),
+        "0",
+        "Linear Log-Normal Attention",
+    ),
+    "entropy_misfit": Term(
+        "By how much the log-normal picture of a row misses its entropy.",
+        "(ln n - sigma^2 / 2) - H; 0 where scores are Gaussian and sigma^2 is far below 2 ln n",
+        "nats",
+        (-math.inf, math.inf),
+        "0",
+        "Linear Log-Normal Attention",
+    ),
+    "pattern": Term(
+        "The simplest family of patterns that keeps about as much of a head's attention as the best one.",
+        "retained mass at equal numbers of (query, key) pairs; within 1 point of the best the simpler one is named; "
+        "dense where the cheapest family needs more than half of the pairs for 95 %",
+        "none",
+        (0, 1),
+        "dense",
+        MINFERENCE,
+    ),
+    "retained_mass": Term(
+        "The share of a row's attention that lies on the kept keys.",
+        "m_i = exp(lse_kept - lse) = sum of A_ij over kept j; KL(kept || full) = -ln m_i, total variation = 1 - m_i",
+        "share",
+        (0, 1),
+        "the share of the visible keys that is kept",
+    ),
+}
