@@ -74,6 +74,8 @@ def budget(
     known = np.zeros(rows.shape, bool)
     for place, layer in enumerate(found.layers):
         for head, value in near_mass(analysis, layer, kind, parts[place], near).items():
+            if not defined[place, head]:
+                continue
             known[place, head] = True
             shares[place, head, PARTS.index(NEAR)] = value
             shares[place, head, PARTS.index(CONTENT)] = max(0.0, shares[place, head, PARTS.index(CONTENT)] - value)

@@ -1,0 +1,109 @@
+"""The words of the page of sinks."""
+
+from __future__ import annotations
+
+import math
+
+from backend.terms.term import Term
+
+SHARE, RATIO = (0.0, 1.0), (0.0, math.inf)
+EMERGES = "When Attention Sink Emerges in Language Models (arXiv 2410.10781)"
+
+TERMS = {
+    "importance": Term(
+        caption="The mean weight that a key gets from the rows that see it; rows out of its sight do not count.",
+        formula="alpha_k = (1 / r_k) sum over rows i that see key k of A_ik, r_k the number of these rows",
+        unit="weight",
+        range=SHARE,
+        baseline="the mean of 1 / n_i over the same rows; for key 0 of T causal tokens H_T / T (0.0741 for 64)",
+        source=EMERGES,
+    ),
+    "detected_sink": Term(
+        caption="A key that holds more than its share of a head: its importance is above theta and enough rows see it.",
+        formula="alpha_k > theta (0.1) and r_k >= 16",
+        unit="yes or no",
+        range=SHARE,
+        baseline="none beyond the first keys of a short prompt",
+        source="ACT (arXiv 2406.15765) for theta; the least number of rows is Headwater's",
+    ),
+    "sink_head": Term(
+        caption="A head is called a sink head where the importance of the first token is above epsilon.",
+        formula="alpha_0 > epsilon (0.3)",
+        unit="yes or no",
+        range=SHARE,
+        baseline="no head of a causal model from 8 tokens on",
+        source=EMERGES,
+    ),
+    "sink_mass": Term(
+        caption="What a row gives to the sinks of its head, mean over the rows that see two keys or more.",
+        formula="mean over rows i of the sum over detected sinks s of A_is",
+        unit="weight",
+        range=SHARE,
+        baseline="the mean over rows of the sinks' part of the visible keys",
+    ),
+    "mass_budget": Term(
+        caption="Where a head's attention goes, in parts that add up to 1. A key is in the first part that fits it: "
+        "sink, special, punctuation, near, content.",
+        formula="sum over the keys of the part of A_ij, mean over rows i with n_i >= 2. Near: |p_i - j| < the chosen "
+        "number of tokens. The learned sink has its own part.",
+        unit="weight",
+        range=SHARE,
+        baseline="the tick in each bar: what uniform attention would give to the same sinks",
+    ),
+    "value_weighted_share": Term(
+        caption="The sinks' share when a weight counts as much as the value it fetches: attention to a key with a "
+        "small value moves little.",
+        formula="sum over rows i and sinks s of A_is |W_O v_s|, divided by the same sum over all keys; rows with "
+        "n_i >= 2",
+        unit="share",
+        range=SHARE,
+        baseline="equal to the raw share where all values are of one length",
+        source="Attention is Not Only a Weight (arXiv 2004.10102) for the norm; the share is Headwater's",
+    ),
+    "norm_ratio": Term(
+        caption="The norm of the chosen key's vector divided by the median of the other keys' vectors.",
+        formula="|x_k| / median over j != k of |x_j|, for keys, values, W_O v and the residual stream before the layer",
+        unit="ratio",
+        range=RATIO,
+        baseline="1",
+        source=EMERGES,
+    ),
+    "cosine_to_queries": Term(
+        caption="How far the queries point towards the chosen key, and towards the other keys.",
+        formula="mean over rows i of cos(q_i, k); beside it the mean over rows of the mean over the other visible keys",
+        unit="cosine",
+        range=(-1.0, 1.0),
+        source=EMERGES,
+    ),
+    "logit_gap": Term(
+        caption="How far the score of the chosen key stands above all others of its row together.",
+        formula="mean over rows i of s_ik - ln(sum over other visible keys j of exp(s_ij)); 0: the key gets half",
+        unit="nats",
+        range=(-math.inf, math.inf),
+        baseline="-ln(n_i - 1)",
+    ),
+    "massive_dimension": Term(
+        caption="A dimension of a head's queries or keys of which the norm over the prompt is many times the mean.",
+        formula="M_c = norm over tokens of x_c; massive where M_c > 5 mean over c of M_c (the 5 is an unverified "
+        "default). Band: the rotary pair of the dimension, 0 the fastest.",
+        unit="times the mean",
+        range=RATIO,
+        baseline="about 1 for vectors without a preferred dimension",
+        source="Massive Values in Self-Attention Modules (arXiv 2502.01563)",
+    ),
+    "massive_activation": Term(
+        caption="A token whose residual stream holds a number far above those of the other tokens.",
+        formula="max |x| > 100 and > 10 times the median over the other tokens of max |x|",
+        unit="magnitude",
+        range=RATIO,
+        source="after Massive Activations in Large Language Models (arXiv 2402.17762); both limits are Headwater's",
+    ),
+    "sink_free_view": Term(
+        caption="Every row without its head's sinks: what they got is taken out and the rest is brought back to 1.",
+        formula="A'_ij = A_ij / (1 - sum over sinks s of A_is) for keys j that are no sinks; rows with less than 1e-6 "
+        "left have none",
+        unit="weight",
+        range=SHARE,
+        baseline="1 / (visible keys that are no sinks)",
+    ),
+}

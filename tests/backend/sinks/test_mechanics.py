@@ -1,0 +1,104 @@
+"""Mechanics (K-04) and massive dimensions and activations (B-09)."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from backend.sinks.importance import importance
+from backend.sinks.massive import band_of, massive_activations, massive_dimensions
+from backend.sinks.mechanics import mechanics
+from kernels.score import ScoreSpec
+from tests.backend.sinks.planted import sink_at, stored, uniform
+
+
+def drawn(heads: int, n: int, width: int, seed: int) -> torch.Tensor:
+    return torch.randn(heads, n, width, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize(
+    "score",
+    [
+        ScoreSpec(scale=0.5),
+        ScoreSpec(scale=0.5, window=7),
+        ScoreSpec(scale=0.5, causal=False),
+        ScoreSpec(scale=0.5, softcap=1.5, sink=torch.tensor([0.5, -1.0, 2.0, 0.0])),
+    ],
+    ids=["causal", "window", "both ways", "softcap and learned sink"],
+)
+def test_angles_and_gap_are_those_of_the_dense_map(tmp_path, score):
+    query, key = drawn(4, 21, 8, 1), drawn(2, 21, 8, 2)
+    analysis = stored(tmp_path, [(query, key, score)])
+    found = mechanics(analysis, importance(analysis), 3)
+    for head in range(4):
+        q, k = query[head].double(), key[head // 2].double()
+        scores = q @ k.T * 0.5
+        if score.softcap:
+            scores = 1.5 * torch.tanh(scores / 1.5)
+        seen = torch.from_numpy(analysis.visible(0, head))
+        rows = seen[:, 3] & (seen.sum(-1) >= 2)
+        others = seen.clone()
+        others[:, 3] = False
+        rest = scores.masked_fill(~others, -torch.inf)
+        if score.sink is not None:
+            rest = torch.cat([rest, score.sink[head].double().expand(21, 1)], -1)
+        gap = (scores[:, 3] - rest.logsumexp(-1))[rows].mean()
+        cosines = torch.nn.functional.normalize(q, dim=-1) @ torch.nn.functional.normalize(k, dim=-1).T
+        means = (cosines * others).sum(-1) / others.sum(-1)
+        assert found.gap[0, head] == pytest.approx(gap.item(), abs=1e-5)
+        assert found.cosine[0, head] == pytest.approx(cosines[rows, 3].mean().item(), abs=1e-6)
+        assert found.other_cosine[0, head] == pytest.approx(means[rows].mean().item(), abs=1e-6)
+
+
+def test_the_gap_of_uniform_attention_is_that_of_the_number_of_others(tmp_path):
+    analysis = stored(tmp_path, [uniform(20)])
+    found = mechanics(analysis, importance(analysis), 0)
+    assert found.gap[0, 0] == pytest.approx(-np.mean([math.log(i) for i in range(1, 20)]), abs=1e-6)
+    assert found.cosine[0, 0] == 0.0  # no direction
+
+
+def test_norms_are_compared_with_the_median_of_the_others(tmp_path):
+    norms = torch.tensor([[8.0, 1.0, 2.0, 3.0, 4.0]])
+    analysis = stored(tmp_path, [sink_at(5, 0, 1.0)], norms=norms, hidden=torch.tensor([50.0, 5.0, 5.0, 5.0, 7.0]))
+    found = mechanics(analysis, importance(analysis), 0)
+    assert found.key_norm[0, 0] == found.value_norm[0, 0] == found.output_norm[0, 0] == pytest.approx(8 / 2.5)
+    assert found.hidden_norm[0] == pytest.approx(10.0)
+
+
+def test_what_a_single_token_or_a_pooled_head_lacks_is_undefined(tmp_path):
+    one = stored(tmp_path, [uniform(1)])
+    found = mechanics(one, importance(one), 0)
+    assert all(np.isnan(value).all() for value in vars(found).values())
+    pooled = stored(tmp_path, [uniform(9)], exact=())
+    found = mechanics(pooled, importance(pooled), 0)
+    assert np.isnan(found.gap).all() and found.key_norm[0, 0] == pytest.approx(1.0)
+
+
+def test_a_planted_dimension_is_found_and_random_vectors_have_none(tmp_path):
+    query, key = drawn(4, 300, 64, 1), drawn(2, 300, 64, 2)
+    plain = stored(tmp_path, [(query, key, ScoreSpec(scale=0.1))], architecture="LlamaForCausalLM")
+    assert massive_dimensions(plain, importance(plain)) == []
+    query[2, :, 37] *= 20
+    key[1, :, 5] *= 20
+    planted = stored(tmp_path, [(query, key, ScoreSpec(scale=0.1))], architecture="LlamaForCausalLM")
+    found = massive_dimensions(planted, importance(planted))
+    assert {(one.part, one.layer, one.head, one.dimension, one.band) for one in found} == {
+        ("query", 0, 2, 37, 5),
+        ("key", 0, 1, 5, 5),
+    }
+
+
+def test_pairs_are_told_by_the_family():
+    assert band_of(37, 64, "LlamaForCausalLM") == 5
+    assert band_of(37, 64, "GPTJForCausalLM") == 18
+    assert band_of(37, 64, "GPT2LMHeadModel") is None
+
+
+def test_a_massive_activation_is_found(tmp_path):
+    hidden = torch.full((9,), 20.0)
+    hidden[4] = 900.0
+    analysis = stored(tmp_path, [uniform(9)], hidden=hidden)
+    (found,) = massive_activations(analysis, importance(analysis))
+    assert (found.layer, found.position, found.magnitude, found.times_others) == (0, 4, 900.0, 45.0)
+    assert massive_activations(analysis, importance(analysis), large=1000.0) == []

@@ -1,0 +1,62 @@
+"""The page of sinks: what it says of stored analyses, and links that do not fit them."""
+
+import pytest
+
+from backend.store import Library
+from pages.shared.charts.sink_strip import MOST_BARS, bars_of
+from tests.stored import store
+
+LIMITS = {"epsilon": "0.5", "theta": "0.2", "least": "5", "near": "3"}
+
+
+def said(app) -> str:
+    return "\n".join(element.value for element in app.text)
+
+
+def test_the_page_counts_its_sink_heads_with_limit_and_baseline(open_page, library):
+    app = open_page("sinks", analysis=library.plain)
+    assert not app.exception
+    first = Library(library.folder).open(library.plain).statistic("first_key_importance")
+    count = int((first > 0.3).sum())
+    assert f"{count} of {first.size} heads give" in said(app) and "uniform attention would give it 0.107" in said(app)
+    assert "no begin-of-text token: the first token" in said(app)
+
+
+def test_the_limits_are_in_the_address_and_what_makes_no_sense_is_left_out(open_page, library):
+    app = open_page("sinks", analysis=library.plain, **LIMITS)
+    assert "more than ε = 0.5" in said(app) and "θ = 0.2" in said(app) and "fewer than 3 tokens away" in said(app)
+    wrong = open_page(
+        "sinks", analysis=library.plain, epsilon="nan", theta="2", least="-1", near="x", part="no", strip="?"
+    )
+    assert not wrong.exception and "more than ε = 0.3" in said(wrong) and "θ = 0.1" in said(wrong)
+
+
+@pytest.mark.parametrize("n_tokens", [1, 2, 12])
+def test_a_short_prompt_says_why_no_sink_token_is_defined(open_page, library, n_tokens):
+    short = store(library.folder, n_tokens=n_tokens)
+    app = open_page("sinks", analysis=short)
+    assert not app.exception
+    assert ("no row sees two keys" in said(app)) == (n_tokens == 1)
+    assert f"not defined because no token is seen by 16 rows: the prompt has {n_tokens} tokens" in said(app)
+
+
+def test_layers_keep_the_models_own_numbers(open_page, library):
+    app = open_page("sinks", analysis=library.hybrid, layer="7", head="1")
+    assert not app.exception and "Head 7.1, row by row" in said(app)
+
+
+def test_heads_without_exact_maps_cost_only_what_needs_them(open_page, library):
+    pooled = store(library.folder, n_tokens=30, exact=())
+    app = open_page("sinks", analysis=pooled)
+    assert not app.exception
+    assert "it takes exact maps to tell them apart" in said(app) and "was not kept" in said(app)
+
+
+def test_many_tokens_share_bars_and_the_largest_is_named():
+    import numpy as np
+
+    values = np.zeros(1000)
+    values[777] = 0.5
+    bars = bars_of(values, [f"w{i}" for i in range(1000)], values > 0.1, None)
+    assert len(bars) == MOST_BARS and max(bars, key=lambda bar: bar["value"])["name"] == "777 w777"
+    assert sum(bar["what"] == "sink" for bar in bars) == 1
