@@ -146,7 +146,7 @@ def largest_magnitude(stream: Tensor) -> Tensor:
     return torch.maximum(stream.amax(-1), -stream.amin(-1)).float()
 
 
-def output_norm(site: Site, value: Tensor) -> Tensor:
+def output_norm(site: Site, value: Tensor) -> Tensor | None:
     """|W_O^h v_j| for every query head and key: [B, H, Nk] float32.
 
     With the thin factorisation W_O^h = Q R (Q orthonormal) the norm of W_O^h v is that of R v, in the few
@@ -155,6 +155,8 @@ def output_norm(site: Site, value: Tensor) -> Tensor:
     batch, key_heads, n_key, dim = value.shape
     heads = site.info.heads
     matrix = matrix_of(site.projection)  # [H * Dv, model]
+    if matrix.is_meta:  # it lies on the disk until its layer needs it
+        return None
     stamp = (matrix.data_ptr(), matrix._version)
     if site.factor is None or site.stamp != stamp:
         per_head = matrix.float().reshape(heads, dim, -1).transpose(1, 2)  # [H, model, Dv]

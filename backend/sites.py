@@ -120,11 +120,19 @@ def probe_inputs(model: nn.Module, length: int = PROBE_TOKENS) -> dict[str, Tens
     # Spread over the vocabulary: its first ids are rare control tokens, on which models behave oddly.
     spread = (config.vocab_size * step // (length + 8) for step in range(1, length + 8))
     ids = [i for i in spread if i not in special][:length]
-    tokens = torch.tensor([ids], device=model.get_input_embeddings().weight.device)
+    tokens = torch.tensor([ids], device=input_device(model))
     inputs = {"input_ids": tokens}
     if getattr(model.config, "is_encoder_decoder", False):
         inputs["decoder_input_ids"] = tokens
     return inputs
+
+
+def input_device(model: nn.Module) -> torch.device:
+    """Where a model's inputs go; the embedding of a spread model may lie elsewhere until it is needed."""
+    embedding = model.get_input_embeddings()
+    hook = getattr(embedding, "_hf_hook", None)
+    place = getattr(hook, "execution_device", None)
+    return embedding.weight.device if place is None else torch.device(place)
 
 
 def number(model: nn.Module, calls: list[Call]) -> list[LayerInfo]:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from backend.families import family_of
 from backend.models.check import self_check
-from backend.sites import survey
+from backend.sites import input_device, survey
 from backend.types import LayerInfo
 
 
@@ -102,7 +102,7 @@ class LoadedModel:
     @property
     def device(self) -> torch.device:
         """Where inputs go."""
-        return self.model.get_input_embeddings().weight.device
+        return input_device(self.model)
 
     @property
     def eos_token_id(self) -> int | None:
@@ -157,9 +157,18 @@ def hash_weights(model) -> str:
     """sha256 over all parameters and buffers that are saved."""
     digest = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):
+        tensor = at_hand(model, name, tensor)
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(as_bytes(tensor))
     return digest.hexdigest()[:16]
+
+
+def at_hand(model, name: str, tensor: Tensor) -> Tensor:
+    """The tensor itself; of a part that lies on the disk or waits in memory, what its hook would load."""
+    if not tensor.is_meta:
+        return tensor
+    module, _, own = name.rpartition(".")
+    return model.get_submodule(module)._hf_hook.weights_map[own]
 
 
 def as_bytes(tensor: Tensor) -> memoryview:

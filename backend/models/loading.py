@@ -7,11 +7,13 @@ from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 from transformers import (
     MODEL_FOR_CAUSAL_LM_MAPPING,
+    MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
     MODEL_MAPPING,
     AutoConfig,
     AutoModel,
     AutoModelForCausalLM,
     AutoModelForMaskedLM,
+    AutoModelForSeq2SeqLM,
     AutoTokenizer,
 )
 from transformers.utils import logging
@@ -19,20 +21,23 @@ from transformers.utils import logging
 from backend.errors import Refused
 from backend.families import family_of
 from backend.models.loaded import LoadedModel
+from backend.models.quantised import check_quantised
 from backend.models.sources import Source, locate
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 UNUSED_PARTS = ("pooler",)  # a part without weights that nothing shown depends on
+SPREAD = "spread"  # over all GPUs, then the host's memory, then the disk
 
 
 def read_model(name: str, revision: str | None, token: str | None, dtype: str, device: str) -> LoadedModel:
     """A model from wherever its name points to. Refused, with a reason, where it cannot be read or captured."""
     logging.disable_progress_bar()
-    place = choose_device(device)
+    place = choose_device("auto" if device == SPREAD else device)
     source = locate(name, revision, token)
     config = read_config(source)
+    check_quantised(config, source.name)
     loaded = LoadedModel(
-        read_weights(source, config, choose_dtype(dtype, place, source), place),
+        read_weights(source, config, choose_dtype(dtype, place, source), SPREAD if device == SPREAD else place),
         read_tokenizer(source),
         source.name,
         source.revision,
@@ -50,8 +55,13 @@ def choose_device(device: str) -> torch.device:
         place = torch.device(device)
         torch.empty(0, device=place)
     except (RuntimeError, AssertionError) as error:
-        raise Refused(f"The device {device!r} is not there: {error}. Give auto, cpu or cuda.") from None
+        raise Refused(f"The device {device!r} is not there: {error}. Give auto, cpu, cuda or {SPREAD}.") from None
     return place
+
+
+def usual_device() -> str:
+    """The device that a model is loaded to where none is named; its queue has this name."""
+    return str(choose_device("auto"))
 
 
 def choose_dtype(dtype: str, device: torch.device, source: Source) -> torch.dtype | str:
@@ -88,6 +98,8 @@ def choose_class(config):
         return AutoModelForCausalLM
     if architecture.endswith("ForMaskedLM"):
         return AutoModelForMaskedLM
+    if config.is_encoder_decoder and type(config) in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING:
+        return AutoModelForSeq2SeqLM
     if not architecture and type(config) in MODEL_FOR_CAUSAL_LM_MAPPING:
         return AutoModelForCausalLM
     if type(config) not in MODEL_MAPPING:
@@ -95,8 +107,9 @@ def choose_class(config):
     return AutoModel
 
 
-def read_weights(source: Source, config, dtype: torch.dtype | str, device: torch.device):
+def read_weights(source: Source, config, dtype: torch.dtype | str, device: torch.device | str):
     """The model, evaluating and without gradients; Refused where weights are missing, unlike or not finite."""
+    spread = {"device_map": "auto"} if device == SPREAD else {}
     try:
         model, report = choose_class(config).from_pretrained(
             source.folder,
@@ -106,6 +119,7 @@ def read_weights(source: Source, config, dtype: torch.dtype | str, device: torch
             trust_remote_code=False,
             use_safetensors=True,
             output_loading_info=True,
+            **spread,
         )
     except (OSError, ValueError, RuntimeError, ImportError, SafetensorError) as error:
         raise Refused(f"{source.name}: its weights cannot be read ({first_line(error)}).") from error
@@ -116,10 +130,13 @@ def read_weights(source: Source, config, dtype: torch.dtype | str, device: torch
             f"{source.name}: its weights do not match its config.json: {len(missing)} tensors are missing and "
             f"{len(unlike)} have another shape, such as {(missing + unlike)[0]}. Give the folder it was saved to."
         )
-    broken = next((key for key, p in model.named_parameters() if not bool(p.float().sum().isfinite())), None)
+    here = ((key, p) for key, p in model.named_parameters() if p.is_floating_point() and not p.is_meta)
+    broken = next((key for key, p in here if not bool(p.sum(dtype=torch.float32).isfinite())), None)
     if broken is not None:
         raise Refused(f"{source.name}: the tensor {broken} holds NaN or infinity. Load undamaged weights.")
-    return model.to(device).eval().requires_grad_(False)
+    # A quantised or spread model lies where it was put already.
+    moved = model if spread or getattr(model, "hf_quantizer", None) else model.to(device)
+    return moved.eval().requires_grad_(False)
 
 
 def read_tokenizer(source: Source):

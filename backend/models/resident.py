@@ -25,7 +25,8 @@ def load(
     """A model ready to be captured: a bundled one by name, a folder, a GGUF file, or a Hugging Face id.
 
     dtype "auto" is float32 on the CPU and for bundled models, else the file's own; or "float32", "bfloat16", "float16".
-    device "auto" is a GPU where there is one. Who asks for a model that somebody is loading waits for that one. At most
+    device "auto" is a GPU where there is one; "spread" lays the layers over all GPUs, then memory, then the disk.
+    Who asks for a model that somebody is loading waits for that one. At most
     HEADWATER_MODELS stay in memory; the one unused for longest goes first. Raises Refused with one sentence.
     """
     # A model that was opened with a token is shared only with those who hold the token.
