@@ -9,12 +9,14 @@ from pages.shared.frame import frame, opened
 from pages.shared.panels.definition import definition
 from pages.shared.panels.head_grid import head_grid
 from pages.shared.panels.head_map import head_map
+from pages.shared.panels.head_parts import head_parts
 from pages.shared.panels.head_row import head_row
 from pages.shared.panels.head_sentences import head_sentence, model_sentence
 from pages.shared.panels.head_tables import head_tables
 from pages.shared.panels.head_values import head_values
 from pages.shared.panels.ranked_heads import ranked_heads
 from pages.shared.panels.readable import readable
+from pages.shared.picture_first import after_picture
 from pages.shared.view_state import ViewState
 
 
@@ -56,9 +58,11 @@ with readable():
 with readable():
     st.text(f"Where does each head look? {model_sentence(head_values(analysis, state.kind, 'first_mass'))}")
 pictures(state, analysis, exact)
+after_picture()
 with readable():
     st.text(head_sentence(head_values(analysis, state.kind, state.measure), state.layer, state.head))
 numbers(state, analysis, exact)
+head_parts(state, analysis)
 with readable():
     head_tables(state, analysis, labels_by_side(analysis))
 with readable():

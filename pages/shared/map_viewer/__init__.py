@@ -14,6 +14,7 @@ from pathlib import Path
 import streamlit as st
 
 from backend.types import Segment
+from pages.shared.picture_first import announce
 from pages.shared.view_state import Span
 
 HERE = Path(__file__).parent
@@ -124,9 +125,10 @@ def map_viewer(
     def look() -> None:
         on_look(read_look(said("look")))
 
+    message = view.message()
     _viewer(
         key=key,
-        data=view.message(),
+        data={**message, "painted": announce(message["map"])},
         height="content",
         on_window_change=window,
         on_cell_change=cell,

@@ -228,6 +228,7 @@ class MapCanvas {
     drawColourBar(context, plot, paint.scale, this.ramp, theme, this.sizes);
     this.paint = paint;
     this.frame.dataset.state = this.store.busy ? "loading" : layers.length ? "ready" : "failed";
+    if (this.frame.dataset.state === "ready") this.tellPainted();
     this.frame.dataset.level = this.source.small ? 0 : (this.level ?? "overview");
   }
 

@@ -187,6 +187,14 @@ class MapViewer extends MapCanvas {
     }, wait);
   }
 
+  /** Tells the page that its picture is on the screen: it draws what lies below only then, or after a moment. */
+  tellPainted() {
+    const name = this.data.painted;
+    if (!name || name === this.paintedName) return;
+    this.paintedName = name;
+    fetch(address(`data/painted/${name}`)).catch((error) => console.info(`Headwater: ${error.message}`));
+  }
+
   setLook(change) {
     this.look = { ...this.look, ...change };
     if (change.how) this.takeSource();

@@ -9,14 +9,14 @@ from backend.painted import MOST, Painted, painted
 NAME = "a-picture-of-this-test"
 
 
-def test_the_route_tells_and_checks_the_name(client):
-    answer = client.get(f"/data/painted/{NAME}")
+def test_the_route_tells_and_checks_the_name(served):
+    answer = served.client.get(f"/data/painted/{NAME}")
     assert answer.status_code == 204 and answer.headers["cache-control"] == "no-store"
     assert painted.wait(NAME, 0)
     for name in ("short", "x" * 65, "with.a.dot.in.its.name"):
-        refused = client.get(f"/data/painted/{name}")
+        refused = served.client.get(f"/data/painted/{name}")
         assert refused.status_code == 400 and "expected 16 to 64 letters" in refused.json()["error"]
-    assert client.get(f"/data/painted/{NAME}?more=1").status_code == 400
+    assert served.client.get(f"/data/painted/{NAME}?more=1").status_code == 400
 
 
 def test_waiting_ends_with_the_news_or_after_a_while():
