@@ -9,8 +9,8 @@ import numpy as np
 
 from backend.basins.received import received
 from backend.basins.slots import Slots
+from backend.basins.stored import stored_sinks
 from backend.errors import NoExactMap
-from backend.sink_free import sinks_of
 from backend.store import Analysis
 
 
@@ -69,6 +69,7 @@ def read_basin(
 ) -> Basin:
     """From the stored queries and keys. NoExactMap where none were kept."""
     rows = slots.rows(looking)
+    sinks = stored_sinks(analysis, kind) if sinkfree else {}
     places, weight, uniform, left_out, sink_tokens = [], [], [], 0, set()
     for info in analysis.layers(kind):
         stop()
@@ -76,7 +77,7 @@ def read_basin(
         left_out += info.heads - len(exact)
         for head in exact:
             window = {"rows": rows, "kind": kind}
-            own = sinks_of(analysis, info.layer, head, kind) if sinkfree else None
+            own = sinks.get((info.layer, head))
             found = received(
                 analysis.map(info.layer, head, **window), analysis.visible(info.layer, head, **window), own
             )

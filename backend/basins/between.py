@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from backend.basins.slots import Slots
-from backend.sink_free import sinks_of, without_sinks
+from backend.basins.slots import Slot, Slots
+from backend.basins.stored import stored_sinks
+from backend.sink_free import without_sinks
 from backend.store import Analysis
 
-ROWS_AT_ONCE = 256
+ROWS_AT_ONCE = 512
 OTHER = "everything else"
 
 
@@ -25,41 +27,61 @@ class Between:
 
 
 def between(
-    analysis: Analysis, slots: Slots, places: list[tuple[int, int]], *, kind: str = "self", sinkfree: bool = True
+    analysis: Analysis,
+    slots: Slots,
+    places: Sequence[tuple[int, int]],
+    *,
+    kind: str = "self",
+    sinkfree: bool = True,
 ) -> Between:
     """Mean over the given heads (layer, head), from the stored queries and keys."""
     parts = [*slots.parts, *([slots.question] if slots.question is not None else [])]
-    total = np.zeros((len(parts), len(parts) + 1))
-    seen_any = np.zeros(total.shape, bool)
-    counts = np.zeros((len(parts), 1))
+    n_tokens = len(analysis.tokens_list())
+    group = np.zeros((n_tokens, len(parts)))
+    for column, part in enumerate(parts):
+        group[part.start : part.stop, column] = 1
+    sinks = stored_sinks(analysis, kind) if sinkfree else {}
+    total, rows = np.zeros((len(parts), len(parts) + 1)), np.zeros((len(parts), 1))
+    reach = np.zeros((len(parts), len(parts)), bool)
     for layer, head in places:
-        sinks = sinks_of(analysis, layer, head, kind) if sinkfree else None
-        for a, part in enumerate(parts):
-            mean, seen = part_rows(analysis, layer, head, kind, part, sinks)
-            if mean is None:
-                continue
-            counts[a] += 1
-            columns = [mean[p.start : p.stop].sum() for p in parts]
-            total[a] += [*columns, mean.sum() - sum(columns)]
-            seen_any[a] |= [*(bool(seen[p.start : p.stop].any()) for p in parts), True]
-    mass = np.where(seen_any, total / np.maximum(counts, 1), np.nan)
-    return Between(tuple(part.name for part in parts), mass, across(mass, slots), len(places))
+        head_total, head_rows, head_reach = of_head(analysis, layer, head, kind, sinks.get((layer, head)), parts, group)
+        there = head_rows > 0
+        total[there] += head_total[there] / head_rows[there, None]
+        rows[there] += 1
+        reach |= head_reach
+    mass = total / np.maximum(rows, 1)
+    mass[:, :-1][~reach] = np.nan
+    mass[rows[:, 0] == 0] = np.nan
+    names = tuple(part.name for part in parts)
+    return Between(names, mass, across(mass, slots), len(places))
 
 
-def part_rows(analysis: Analysis, layer: int, head: int, kind: str, part, sinks) -> tuple:
-    """Mean weight [N] that the rows of a part give to each token (None: sinks get all), and which they see."""
-    seen_any, total, rows = None, 0.0, 0
-    for start in range(part.start, part.stop, ROWS_AT_ONCE):
-        window = slice(start, min(start + ROWS_AT_ONCE, part.stop))
-        weights = analysis.map(layer, head, window, kind=kind).astype(np.float64)
-        seen = analysis.visible(layer, head, window, kind=kind)
+def of_head(
+    analysis: Analysis,
+    layer: int,
+    head: int,
+    kind: str,
+    sinks: tuple[int, ...] | None,
+    parts: list[Slot],
+    group: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Sums [S, S + 1] over the rows of each part, how many rows they are [S], and what they see [S, S]."""
+    total, rows = np.zeros((len(parts), len(parts) + 1)), np.zeros(len(parts))
+    reach = np.zeros((len(parts), len(parts)), bool)
+    for start in range(0, len(group), ROWS_AT_ONCE):
+        window = slice(start, min(start + ROWS_AT_ONCE, len(group)))
+        weights, seen = (part(layer, head, window, kind=kind) for part in (analysis.map, analysis.visible))
         if sinks is not None:
             weights, seen = without_sinks(weights, seen, sinks)
-        says = np.isfinite(weights).all(-1)
-        total = total + weights[says].sum(0)
-        rows += int(says.sum())
-        seen_any = seen.any(0) if seen_any is None else seen_any | seen.any(0)
-    return total / rows if rows else None, seen_any
+        says = seen.any(-1)
+        weights = np.where(says[:, None], weights, 0.0)
+        mass = weights @ group
+        mass = np.concatenate([mass, weights.sum(-1, keepdims=True) - mass.sum(-1, keepdims=True)], 1)
+        mine = group[window]  # which part each of these rows belongs to
+        total += mine.T @ mass
+        rows += mine.T @ says
+        reach |= (mine.T @ (seen @ group)) > 0
+    return total, rows, reach
 
 
 def across(mass: np.ndarray, slots: Slots) -> float | None:

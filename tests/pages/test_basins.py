@@ -1,0 +1,73 @@
+"""The page of basins in the real app: pictures, sentences, address, bad input in words."""
+
+import pytest
+
+from backend.models import LoadedModel
+from backend.pipeline import analyse
+from backend.prompts import Prompt
+from backend.store import Library
+from tests.backend.tiny import build
+from tests.backend.tiny_tokenizers import byte_level
+from tests.stored import HOSTILE
+
+DOCUMENTS = ["the cat sat", "on the mat .", HOSTILE, "unable table", "the cat sat"]
+
+
+@pytest.fixture(scope="module")
+def model():
+    return LoadedModel.wrap(
+        build("llama", vocab_size=300, max_position_embeddings=400), byte_level(), name="tiny-llama"
+    )
+
+
+@pytest.fixture
+def analysis(model, library):
+    return analyse(model, Prompt(documents=DOCUMENTS, question="the cat sat on ?"), library=Library(library.folder))
+
+
+def charts(app) -> list[str]:
+    return [element.proto.spec for element in app.get("vega_lite_chart")]
+
+
+def test_the_basin_of_a_prompt(open_page, analysis, texts):
+    app = open_page("basins", analysis=analysis.id)
+    assert not app.exception
+    said = texts(app)
+    assert any("gets most from all tokens of the question (all heads, without sinks)" in text for text in said.plain)
+    assert any(
+        ("gets" in text and "less than the ends on average" in text) or "No part in the middle" in text
+        for text in said.plain
+    )
+    assert any("give" in text and "to other parts before them" in text for text in said.plain)
+    assert "The same text stands in parts 1 and 5: their order cannot be told apart." in said.plain
+    assert any(HOSTILE[:30] in text for text in said.plain) and not any("<img" in text for text in said.marked)
+    assert len(charts(app)) >= 3
+
+
+def test_the_address_chooses_rows_heads_sinks_and_the_marked_document(open_page, analysis, texts):
+    query = {"look": "last", "scope": "head", "layer": "1", "head": "3", "by": "part", "gold": "3", "sinkfree": "off"}
+    app = open_page("basins", analysis=analysis.id, **query)
+    assert not app.exception
+    assert any("from the last token (head 1.3)" in text for text in texts(app).plain)
+    assert any(text.startswith("★ document 3") for text in texts(app).plain)
+    assert {k: v for k, v in app.query_params.items() if k in query} == query
+
+
+def test_what_the_address_gets_wrong_is_said(open_page, analysis, texts):
+    app = open_page("basins", analysis=analysis.id, look="nobody", gold="9", scope="x")
+    assert not app.exception
+    said = " ".join(texts(app).plain)
+    assert "look='nobody'" in said and "there are parts 1 to 5" in said and "scope='x'" in said
+
+
+def test_a_prompt_of_one_part_is_refused_in_words(open_page, library, texts):
+    app = open_page("basins", analysis=library.plain)
+    assert not app.exception
+    assert any("This prompt has one part only" in text for text in texts(app).plain)
+
+
+def test_one_document_has_no_basin(open_page, model, library, texts):
+    one = analyse(model, Prompt(documents=["the cat"], question="the mat ?"), library=Library(library.folder))
+    app = open_page("basins", analysis=one.id)
+    assert not app.exception
+    assert any("Two parts are needed to compare" in text for text in texts(app).plain)
