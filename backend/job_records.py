@@ -39,6 +39,7 @@ class Job:
     type: str = "analysis"  # or "study": what its result is
     device: str = "cpu"
     owner: str | None = None
+    key: str | None = None  # what the work is; equal work of one owner is done once
     created_at: str = ""  # UTC, ISO 8601
     started_at: str | None = None
     finished_at: str | None = None
@@ -95,6 +96,22 @@ class Records:
         jobs = [self._as_it_stands(*parsed) for _, parsed in self._known.values() if parsed is not None]
         return sorted(jobs, key=lambda job: job.created_at)
 
+    def ask_to_cancel(self, job_id: str) -> None:
+        """Tells the process that has this job to stop it."""
+        try:
+            (self.folder / f"{job_id}.cancel").touch()
+        except OSError as error:
+            log.warning("job %s of another process cannot be told to stop: %s", job_id, error)
+
+    def asked_to_cancel(self, job_ids: list[str]) -> list[str]:
+        """Those out of `job_ids` that another process was asked to stop; each is given once."""
+        asked = []
+        for job_id in job_ids:
+            with contextlib.suppress(OSError):
+                (self.folder / f"{job_id}.cancel").unlink()
+                asked.append(job_id)
+        return asked
+
     def close(self) -> None:
         self._alive.release()
         (self.folder / f"{self._process}.lock").unlink(missing_ok=True)
@@ -142,6 +159,9 @@ class Records:
         for temporary in self.folder.glob("*.tmp"):
             if not self._lives(temporary.stem.split(".")[-1]):
                 temporary.unlink(missing_ok=True)
+        for asked in self.folder.glob("*.cancel"):
+            if (job := self.read(asked.stem)) is None or job.state not in UNDER_WAY:
+                asked.unlink(missing_ok=True)
         over = sorted(self.folder.glob("*.json"), key=os.path.getmtime)
         for path in over[: max(0, len(over) - KEPT)]:
             if (job := self._read(path)) is None or job.state not in UNDER_WAY:

@@ -1,4 +1,4 @@
-"""Background work: a queue with one worker per device, progress, cancel, and records that outlive the process.
+"""Background work: a fair queue with one worker per device, progress, cancel, and records that outlive the process.
 
 The queue belongs to the process, not to a page: whoever knows a job's id, or asks for the jobs of an owner, sees it
 from any tab. A small file per job, <data>/jobs/<id>.json, lets the jobs of an owner be found again after a restart;
@@ -7,8 +7,8 @@ those that were under way when their process ended are then "interrupted".
 
 from __future__ import annotations
 
+import hashlib
 import logging
-import queue
 import secrets
 import threading
 from collections.abc import Callable
@@ -17,15 +17,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from backend import job_records
-from backend.errors import Cancelled, HeadwaterError, NotFound, NotSaved
-from backend.job_records import Job
-from backend.settings import data_folder
+from backend.errors import Cancelled, HeadwaterError, NotFound, NotSaved, Refused, without_paths
+from backend.job_queue import FairQueue
+from backend.job_records import UNDER_WAY, Job
+from backend.settings import RUNS, data_folder
 
-__all__ = ["Job", "Jobs", "process_jobs"]
+__all__ = ["Job", "Jobs", "key_of", "process_jobs"]
 
 Progress = Callable[[str, int, int, float | None], None]  # step, layer, number of layers, seconds left
 Work = Callable[[Progress, threading.Event], str]  # does the work and gives the id of what it stored
 
+WATCH_SECONDS = 0.5  # how soon a job hears that another process wants it stopped
 KEPT_IN_MEMORY = 200  # finished jobs; older ones are read from their records
 NOTHING_UNSAVED = "There is no unsaved result of that run in this process. Start the run again."
 log = logging.getLogger(__name__)
@@ -46,42 +48,54 @@ class _Entry:
 class Jobs:
     """Queue of one data folder in this process. Thread-safe; every `Job` handed out is a snapshot."""
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, folder: Path | None = None, *, most: int = 0) -> None:
+        """most: how many runs a person may have waiting and running at a time; 0 = any number."""
+        self._most = most
         self._records = job_records.Records((folder or data_folder()) / "jobs")
         self._lock = threading.RLock()
         self._entries: dict[str, _Entry] = {}  # in order of submission
-        self._queues: dict[str, queue.SimpleQueue[_Entry | None]] = {}
-        self._closed = False
+        self._queues: dict[str, FairQueue[_Entry]] = {}
+        self._closed = threading.Event()
 
     def submit(
-        self, title: str, work: Work, *, type: str = "analysis", device: str = "cpu", owner: str | None = None
+        self,
+        title: str,
+        work: Work,
+        *,
+        type: str = "analysis",
+        device: str = "cpu",
+        owner: str | None = None,
+        key: str | None = None,
     ) -> Job:
-        """Queues `work(progress, cancel) -> id of what it stored` behind the other jobs of its device.
+        """Queues `work(progress, cancel) -> id of what it stored` for its device; people are served in turn.
 
-        type: what that is, "analysis" or "study".
+        type: what that is, "analysis" or "study". key: what the work is, see `key_of`: where the same work of the same
+        owner waits or runs already, in any process, that job is given back and nothing is queued.
 
         work calls progress(step, layer, n_layers, seconds_left) as it goes and stops with Cancelled when the event
         `cancel` is set. What it raises becomes the job's error.
         """
-        job = Job(
-            id=secrets.token_urlsafe(16),
-            title=title,
-            state="queued",
-            type=type,
-            device=device,
-            owner=owner,
-            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        )
-        entry = _Entry(job, work)
+        created = datetime.now(UTC).isoformat(timespec="seconds")
+        names = {"type": type, "device": device, "owner": owner, "key": key, "created_at": created}
+        entry = _Entry(Job(secrets.token_urlsafe(16), title, "queued", **names), work)
         with self._lock:
-            if self._closed:
+            if self._closed.is_set():
                 raise HeadwaterError(
                     "No work is accepted any more: the server is shutting down. Try again in a minute."
                 )
-            self._entries[job.id] = entry
+            mine = [job for job in self.jobs() if job.owner == owner and job.state in UNDER_WAY]
+            same = next((job for job in mine if key is not None and job.key == key), None)
+            if same is not None:
+                return same
+            if self._most and len(mine) >= self._most:
+                raise Refused(
+                    f"{len(mine)} of your runs are waiting or running and at most {self._most} may be. Wait for one to "
+                    "end, or cancel one."
+                )
+            self._entries[entry.job.id] = entry
             self._update(entry)
-            self._worker_queue(device).put(entry)
-        return self.get(job.id)
+            self._queue_of(device).put(owner, entry)
+        return self.get(entry.job.id)
 
     def get(self, job_id: str) -> Job:
         """The job as it stands now; NotFound for an id that is not known."""
@@ -110,8 +124,12 @@ class Jobs:
             if entry is not None:
                 entry.cancel.set()
                 if entry.job.state == "queued":
+                    self._queues[entry.job.device].remove(entry.job.owner, entry)
                     self._end(entry, state="cancelled")
-        return self.get(job_id)
+        job = self.get(job_id)
+        if entry is None and job.state in UNDER_WAY:
+            self._records.ask_to_cancel(job_id)  # the process that has it looks for that
+        return job
 
     def wait(self, job_id: str, timeout: float | None = None) -> Job:
         """Waits until the job is over, at most `timeout` seconds, and gives it as it then stands."""
@@ -139,26 +157,36 @@ class Jobs:
     def close(self) -> None:
         """Cancels what waits and runs, and lets the workers end. The records stay."""
         with self._lock:
-            self._closed = True
+            self._closed.set()
             for entry in list(self._entries.values()):
                 self.cancel(entry.job.id)
             for waiting in self._queues.values():
-                waiting.put(None)
+                waiting.close()
         for entry in list(self._entries.values()):
             entry.over.wait(10)
         self._records.close()
 
     # -- the worker's side -------------------------------------------------------------------------------------------
 
-    def _worker_queue(self, device: str) -> queue.SimpleQueue:
+    def _queue_of(self, device: str) -> FairQueue[_Entry]:
+        if not self._queues:
+            threading.Thread(target=self._watch, name="headwater-cancel", daemon=True).start()
         if device not in self._queues:
-            self._queues[device] = queue.SimpleQueue()
+            self._queues[device] = FairQueue()
             name = f"headwater-worker-{device}"
             threading.Thread(target=self._worker, args=(self._queues[device],), name=name, daemon=True).start()
         return self._queues[device]
 
-    def _worker(self, waiting: queue.SimpleQueue) -> None:
-        while (entry := waiting.get()) is not None:
+    def _watch(self) -> None:
+        """Stops the jobs of this process that another one was asked to stop."""
+        while not self._closed.wait(WATCH_SECONDS):
+            with self._lock:
+                under_way = [key for key, entry in self._entries.items() if entry.job.state in UNDER_WAY]
+            for job_id in self._records.asked_to_cancel(under_way):
+                self.cancel(job_id)
+
+    def _worker(self, waiting: FairQueue[_Entry]) -> None:
+        while (entry := waiting.take()) is not None:
             with self._lock:
                 work, entry.work = entry.work, None
                 if work is None or entry.job.state != "queued":
@@ -210,19 +238,21 @@ class Jobs:
 
     def _position(self, entry: _Entry) -> int:
         """How many jobs of the same device come first, the running one included; 0 once it runs or is over."""
-        if entry.job.state != "queued":
+        order = self._queues[entry.job.device].order() if entry.job.state == "queued" else []
+        if entry not in order:
             return 0
-        ahead = 0
-        for other in self._entries.values():
-            if other is entry:
-                break
-            ahead += other.job.device == entry.job.device and other.job.state in ("queued", "running")
-        return ahead
+        here = [other.job for other in self._entries.values() if other.job.device == entry.job.device]
+        return order.index(entry) + sum(job.state == "running" for job in here)
+
+
+def key_of(*parts: object) -> str:
+    """One text for what a piece of work is: equal for equal parts (of data classes and plain values), else another."""
+    return hashlib.sha256(repr(parts).encode("utf-8", "backslashreplace")).hexdigest()
 
 
 def unexpected(error: BaseException) -> str:
     """One sentence for an error that nobody foresaw: its type, its first line, and what to do."""
-    first_line = (str(error).strip().splitlines() or [""])[0][:300].rstrip(".")
+    first_line = without_paths((str(error).strip().splitlines() or [""])[0])[:300].rstrip(".")
     what = f"{type(error).__name__}: {first_line}" if first_line else type(error).__name__
     return f"The run stopped with {what}. Nothing was stored; try again, or a shorter prompt if memory ran out."
 
@@ -236,5 +266,5 @@ def process_jobs() -> Jobs:
     folder = data_folder()
     with _process_lock:
         if folder not in _process_jobs:
-            _process_jobs[folder] = Jobs(folder)
+            _process_jobs[folder] = Jobs(folder, most=RUNS.integer())
         return _process_jobs[folder]

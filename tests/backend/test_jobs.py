@@ -9,9 +9,11 @@ import time
 import pytest
 
 from backend.errors import Cancelled, HeadwaterError, NotFound, NotSaved, Refused
-from backend.jobs import Jobs, process_jobs
+from backend.jobs import Jobs, key_of, process_jobs
 from backend.models import LoadedModel
+from backend.options import Options
 from backend.pipeline import analyse
+from backend.prompts import Prompt
 from backend.store import Library
 from tests.backend.tiny import build
 
@@ -288,3 +290,108 @@ def test_an_analysis_in_the_background_and_one_that_is_stopped(jobs, data_folder
     assert jobs.wait(stopped.id, PATIENCE).state == "cancelled" and library.list() == []
     done = jobs.wait(jobs.submit("done", work).id, PATIENCE)
     assert done.state == "done" and library.open(done.analysis_id).map(3, 1).shape == (4, 4)
+
+
+def test_people_are_served_in_turn_and_see_how_many_come_before_them(jobs):
+    first = Steps(1)
+    jobs.submit("first", first, owner="a")
+    assert first.started.wait(PATIENCE)
+    served, waiting = [], {}
+    for owner, name in (("a", "a1"), ("a", "a2"), ("a", "a3"), ("b", "b1"), ("b", "b2"), (None, "n1")):
+        waiting[name] = jobs.submit(name, lambda p, c, name=name: served.append(name) or name, owner=owner).id
+    places = {name: jobs.get(id).position for name, id in waiting.items()}
+    assert places == {"a1": 1, "b1": 2, "n1": 3, "a2": 4, "b2": 5, "a3": 6}
+    assert jobs.cancel(waiting["b1"]).state == "cancelled"
+    assert {name: jobs.get(waiting[name]).position for name in ("a1", "n1", "b2")} == {"a1": 1, "b2": 2, "n1": 3}
+    first.allow()
+    for id in waiting.values():
+        jobs.wait(id, PATIENCE)
+    assert served == ["a1", "b2", "n1", "a2", "a3"]
+
+
+def test_a_storm_of_clicks_is_one_run(jobs):
+    work, key = Steps(1), key_of("model", Prompt(text="The cat"), Options())
+    assert key == key_of("model", Prompt(text="The cat"), Options())
+    assert key != key_of("model", Prompt(text="The cat "), Options())
+    found = []
+
+    def click():
+        found.append(jobs.submit("run", work, owner="me", key=key).id)
+
+    clicks = [threading.Thread(target=click) for _ in range(10)]
+    for thread in clicks:
+        thread.start()
+    for thread in clicks:
+        thread.join(PATIENCE)
+    assert len(set(found)) == 1 == len(jobs.jobs("me"))
+    assert work.started.wait(PATIENCE)  # running is as good as waiting
+    assert jobs.submit("run", work, owner="me", key=key).id == found[0]
+    theirs = jobs.submit("run", Steps(0), owner="you", key=key)
+    other = jobs.submit("run", Steps(0), owner="me", key=key_of("model", Prompt(text="A dog"), Options()))
+    unnamed = [jobs.submit("run", Steps(0), owner="me").id for _ in range(2)]
+    assert len({found[0], theirs.id, other.id, *unnamed}) == 5
+    work.allow()
+    assert jobs.wait(found[0], PATIENCE).state == "done"
+    again = jobs.submit("run", Steps(0), owner="me", key=key)
+    assert again.id != found[0], "what is over is run again, or found in the library"
+
+
+def test_a_person_has_so_many_runs_at_a_time(data_folder):
+    jobs, work = Jobs(data_folder, most=2), Steps(1)
+    try:
+        first = jobs.submit("one", work, owner="me")
+        jobs.submit("two", Steps(0), owner="me")
+        with pytest.raises(Refused, match="2 of your runs are waiting or running and at most 2 may be"):
+            jobs.submit("three", Steps(0), owner="me")
+        assert jobs.submit("mine", Steps(0), owner="you").state == "queued"
+        work.allow()
+        jobs.wait(first.id, PATIENCE)
+        until(lambda: all(job.state == "done" for job in jobs.jobs("me")))
+        assert jobs.submit("three", Steps(0), owner="me")
+    finally:
+        jobs.close()
+
+
+CANCELLED_FROM_ELSEWHERE = """
+import sys
+from backend.errors import Cancelled
+from backend.jobs import Jobs
+jobs = Jobs()
+def work(progress, cancel):
+    print(job_ids[0], job_ids[1], flush=True)
+    cancel.wait(60)
+    raise Cancelled("stopped")
+job_ids = ["", ""]
+import threading
+ready = threading.Event()
+def first(progress, cancel):
+    ready.wait(60)
+    return work(progress, cancel)
+job_ids[0] = jobs.submit("under way", first, owner="me", key="k").id
+job_ids[1] = jobs.submit("in the queue", lambda p, c: "never", owner="me").id
+ready.set()
+print(jobs.wait(job_ids[0], 60).state, jobs.wait(job_ids[1], 60).state, flush=True)
+"""
+
+
+def test_a_run_of_another_process_can_be_stopped_and_is_not_begun_again(jobs, data_folder):
+    with subprocess.Popen(
+        [sys.executable, "-c", CANCELLED_FROM_ELSEWHERE], stdout=subprocess.PIPE, text=True
+    ) as process:
+        running, waiting = process.stdout.readline().split()
+        assert jobs.submit("the same", Steps(0), owner="me", key="k").id == running
+        assert jobs.cancel(waiting).state == "queued", "it is asked to stop and has not done so yet"
+        jobs.cancel(running)
+        assert process.stdout.readline() == "cancelled cancelled\n"
+        process.wait(PATIENCE)
+    assert [jobs.get(id).state for id in (running, waiting)] == ["cancelled", "cancelled"]
+    jobs.cancel(running)  # over: nothing is asked
+    assert not list((data_folder / "jobs").glob("*.cancel"))
+
+
+def test_an_error_nobody_foresaw_names_no_place_on_the_server(jobs):
+    def work(progress, cancel):
+        raise FileNotFoundError(2, "No such file or directory", "/srv/models/secret/config.json")
+
+    error = jobs.wait(jobs.submit("bad", work).id, PATIENCE).error
+    assert "No such file or directory" in error and "/srv" not in error

@@ -10,8 +10,8 @@ import streamlit as st
 
 from backend.errors import HeadwaterError
 from backend.estimate import refuse_unless_it_fits
-from backend.jobs import process_jobs
-from backend.models import load
+from backend.jobs import key_of, process_jobs
+from backend.models import load, usual_device
 from backend.options import Options
 from backend.pipeline import analyse, check_length, estimate
 from backend.prompts import Prompt, encode
@@ -61,7 +61,8 @@ def start(choice: ModelChoice, prompt: Prompt) -> None:
             load(name), prompt, options=options, library=library, owner=visitor, progress=progress, cancel=cancel
         ).id
 
-    job = process_jobs().submit(f"{title_of(prompt)} · {choice.title}", work, owner=visitor)
+    title, key = f"{title_of(prompt)} · {choice.title}", key_of(name, prompt, options)
+    job = process_jobs().submit(title, work, device=usual_device(), owner=visitor, key=key)
     st.session_state.setdefault(STARTED, []).append(job.id)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from backend.errors import HeadwaterError
+from backend.jobs import key_of
 from backend.models import load
 from backend.studies import all as all_studies
 from backend.studies import discard_study, resume_study, unfinished
@@ -69,7 +70,7 @@ def resume(id: str) -> None:
         return resume_study(id, load(begun.model), library=library, progress=progress, cancel=cancel).id
 
     try:
-        submit(begun.title, work)
+        submit(begun.title, work, key_of("carry on", id))
     except HeadwaterError as error:
         st.session_state[TROUBLE] = str(error)
 

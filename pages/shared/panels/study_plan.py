@@ -8,8 +8,8 @@ from typing import Any
 import streamlit as st
 
 from backend.errors import HeadwaterError
-from backend.jobs import Job, process_jobs
-from backend.models import load
+from backend.jobs import Job, key_of, process_jobs
+from backend.models import load, usual_device
 from backend.studies import StudyDefinition, run_study
 from pages.shared.model_loading import forget, loading
 from pages.shared.opened import owner, shelf
@@ -39,12 +39,13 @@ def start(choice: ModelChoice, study: StudyDefinition, parameters: Any, *, revis
         model = load(name, revision=revision)
         return run_study(study, model, parameters, library=library, owner=visitor, progress=progress, cancel=cancel).id
 
-    return submit(f"{study.title_of(parameters)} · {choice.title}", work)
+    key = key_of(study.name, name, revision, parameters)
+    return submit(f"{study.title_of(parameters)} · {choice.title}", work, key)
 
 
-def submit(title: str, work: Callable) -> Job:
-    """Queues work on a study for this browser."""
-    job = process_jobs().submit(title, work, type="study", owner=owner())
+def submit(title: str, work: Callable, key: str) -> Job:
+    """Queues work on a study for this browser; a second click on the same gives the job that is there."""
+    job = process_jobs().submit(title, work, type="study", device=usual_device(), owner=owner(), key=key)
     st.session_state.setdefault(STARTED, []).append(job.id)
     return job
 
