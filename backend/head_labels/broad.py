@@ -5,5 +5,5 @@ from backend.head_labels.label import Condition, HeadLabel
 LABEL = HeadLabel(
     words="broad",
     says="It spreads its attention nearly evenly over everything it may see.",
-    conditions=(Condition("normalised_entropy", 0.8),),
+    conditions=(Condition("entropy_share", 0.8),),
 )

@@ -21,7 +21,7 @@ def log_rest(seen: Seen) -> np.ndarray:
 
 
 SCORES = {
-    "normalised_entropy": Score(
+    "entropy_share": Score(
         caption="The entropy of a row as a share of the largest it could have: 1 where all visible keys are looked at "
         "alike, whatever their number.",
         formula="mean over rows i with n_i >= 2 of H_i / ln n_i (a learned sink counts as one more key)",
@@ -60,7 +60,7 @@ SCORES = {
         uniform=log_n,
         uniform_words="mean of ln n_i",
     ),
-    "hoyer": Score(
+    "hoyer_mean": Score(
         caption="How unequal the weights of a row are: 0 where all visible keys are looked at alike, 1 where one key "
         "has everything.",
         formula="mean over rows i with n_i >= 2 of (sqrt n_i - 1 / sqrt(sum_j A_ij^2)) / (sqrt n_i - 1)",

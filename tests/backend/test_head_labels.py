@@ -102,11 +102,11 @@ def test_delimiter_mass_is_the_weight_on_punctuation(atlases):
 def test_uniform_attention_has_its_uniform_values(atlases):
     atlas, n = atlases["broad"]
     values, keys = atlas.of(0, 0), np.arange(1, n + 1)
-    assert values["normalised_entropy"] == pytest.approx(1.0, abs=1e-6)
+    assert values["entropy_share"] == pytest.approx(1.0, abs=1e-6)
     assert values["participation_ratio"] == pytest.approx((n + 1) / 2, abs=1e-4)
     assert values["renyi_2"] == pytest.approx(np.log(keys[1:]).mean(), abs=1e-5)
     assert values["min_entropy"] == pytest.approx(np.log(keys[1:]).mean(), abs=1e-5)
-    assert values["hoyer"] == pytest.approx(0.0, abs=1e-5)
+    assert values["hoyer_mean"] == pytest.approx(0.0, abs=1e-5)
     assert values["content_entropy"] == pytest.approx(np.log(keys[1:] - 1).mean(), abs=1e-5)
     assert values["local_mass_16"] == pytest.approx((np.minimum(keys, 16) / keys)[1:].mean(), abs=1e-6)
     assert math.isnan(values["next_token"])  # causal attention has no later keys
@@ -121,7 +121,7 @@ def test_the_dyadic_row_has_its_published_values():
     assert -(row * np.log(row)).sum() == pytest.approx(1.299651, abs=1e-6)
     answer = one_row({"entropy": 1.2996509635498618, "sum_square": 0.3359375, "max_weight": 0.5, "n": 5})
     assert answer["participation_ratio"] == pytest.approx(2.976744, abs=1e-6)
-    assert answer["hoyer"] == pytest.approx(0.413200, abs=1e-6)
+    assert answer["hoyer_mean"] == pytest.approx(0.413200, abs=1e-6)
     assert answer["renyi_2"] == pytest.approx(-math.log(0.3359375), abs=1e-9)
     assert answer["min_entropy"] == pytest.approx(math.log(2), abs=1e-9)
     rest = row[1:] / 0.5  # without the first key
@@ -144,7 +144,7 @@ def test_limits_can_be_moved(atlases):
     assert "sink" in labels_of(atlas)
     assert "sink" not in labels_of(atlas, first_key_importance=0.9999)
     assert "sink" not in labels_of(atlas, entropy=0.0)
-    assert "broad" in labels_of(atlas, normalised_entropy=0.0)
+    assert "broad" in labels_of(atlas, entropy_share=0.0)
 
 
 def test_a_label_comes_with_the_value_of_its_first_condition(atlases):

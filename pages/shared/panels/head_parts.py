@@ -1,0 +1,40 @@
+"""What the page of heads shows below its pictures: one part at a time, computed only once it is chosen."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from backend.store import Analysis
+from pages.shared.address import select
+from pages.shared.panels.atlas_card import atlas_card
+from pages.shared.panels.atlas_labels import atlas_labels
+from pages.shared.panels.head_notes import head_notes
+from pages.shared.panels.head_probe import head_probe
+from pages.shared.panels.heads_alike import heads_alike
+from pages.shared.panels.readable import readable
+from pages.shared.view_state import ViewState
+
+KEY = "headwater_part"
+PARTS = {  # name in the address -> words, what draws it
+    "labels": ("Labels", atlas_labels),
+    "card": ("This head", atlas_card),
+    "alike": ("Alike", heads_alike),
+    "probe": ("Probe", head_probe),
+    "notes": ("Notes", head_notes),
+}
+
+
+def head_parts(state: ViewState, analysis: Analysis) -> None:
+    """Draws the choice and the chosen part."""
+    part = state.more("part")
+    st.session_state[KEY] = part if part in PARTS else None
+    st.segmented_control(
+        "More about the heads",
+        list(PARTS),
+        format_func=lambda name: PARTS[name][0],
+        key=KEY,
+        on_change=lambda: select(part=st.session_state[KEY]),
+    )
+    if part in PARTS:
+        with st.container(key=f"{KEY}_{part}"), readable():
+            PARTS[part][1](state, analysis)

@@ -1,0 +1,104 @@
+"""The parts below the pictures of the page Heads: labels, the card of a head, like heads, notes, the probe."""
+
+import pytest
+
+from backend.atlas import read_atlas
+from backend.store import Library
+from tests.stored import HOSTILE
+
+
+def plain(app) -> str:
+    return "\n".join(element.value for element in app.text)
+
+
+def frame_with(app, column: str):
+    """The first table that has a column."""
+    return next(one.value for one in app.dataframe if column in one.value.columns)
+
+
+def test_nothing_is_computed_before_a_part_is_chosen(open_page, library, monkeypatch):
+    monkeypatch.setattr("pages.shared.panels.atlas_data.read_atlas", lambda *_: pytest.fail("was read"))
+    app = open_page("heads", analysis=library.plain)
+    assert not app.exception and "Heads by first mass" in plain(app)
+
+
+def test_labels_come_with_scores_and_follow_the_limits_of_the_address(open_page, library):
+    analysis = Library(library.folder).open(library.plain)
+    atlas = read_atlas(analysis, "self")
+    app = open_page("heads", analysis=library.plain, part="labels", limit_entropy_share="0.1")
+    assert not app.exception
+    expected = atlas.labels({"entropy_share": 0.1})
+    table = frame_with(app, "labels")
+    assert list(table["head"]) == [f"{layer}.{head}" for layer, head in expected]
+    for at, found in enumerate(expected.values()):
+        words = table["labels"][at]
+        assert words.count(",") + 1 == len(found) if found else words == ""
+        assert not found or f"broad {found['broad']:.2f}" in words
+    assert "8 broad" in plain(app) and "One limit is moved." in plain(app)
+    field = next(one for one in app.number_input if one.key == "atlas_labels_limit_entropy_share")
+    assert field.value == 0.1 and field.help == "0.8: chosen by Headwater"
+
+
+def test_a_limit_that_is_moved_goes_into_the_address(open_page, library):
+    app = open_page("heads", analysis=library.plain, part="labels")
+    next(one for one in app.number_input if one.key == "atlas_labels_limit_entropy").set_value(2.5).run()
+    assert app.query_params["limit_entropy"] in (["2.5"], "2.5")
+
+
+def test_the_label_of_the_address_filters_the_list(open_page, library):
+    app = open_page("heads", analysis=library.plain, part="labels", label="delimiter")
+    assert not app.exception and "No head has this label with these limits." in plain(app)
+    assert not open_page("heads", analysis=library.plain, part="labels", label="<b>").exception
+
+
+def test_the_card_shows_value_uniform_and_share_of_heads(open_page, library):
+    app = open_page("heads", analysis=library.plain, part="card", layer="1", head="2")
+    app.session_state["atlas_card_below"] = "Table"
+    app.run()
+    assert not app.exception
+    table = frame_with(app, "heads at or below")
+    atlas = read_atlas(Library(library.folder).open(library.plain), "self")
+    row = table.set_index("number").loc["entropy"]
+    assert row["value"] == pytest.approx(atlas.of(1, 2)["entropy"])
+    assert row["heads at or below"] == pytest.approx(atlas.percentile("entropy", 1, 2))
+    assert row["meaning"].startswith("How widely")
+    assert "Head 1.2 stands out in" in plain(app)
+
+
+def test_like_heads_are_listed_with_their_divergence(open_page, library):
+    app = open_page("heads", analysis=library.plain, part="alike", groups="3")
+    assert not app.exception
+    assert "Heads like 0.0, most alike first" in plain(app) and "in 3 groups of" in plain(app)
+    table = frame_with(app, "divergence (nats)")
+    values = list(table["divergence (nats)"])
+    assert len(values) == 7 and values == sorted(values)
+
+
+def test_own_labels_and_notes_are_kept_and_literal(open_page, library, texts):
+    app = open_page("heads", analysis=library.plain, part="notes", layer="1", head="3")
+    next(one for one in app.text_input if "Your label of head 1.3" in one.label).set_value(HOSTILE).run()
+    next(one for one in app.text_area if one.label == "Note").set_value("looks at **commas**").run()
+    assert not app.exception
+    kept = Library(library.folder).details(library.plain).heads
+    assert kept == {"1.3": {"label": HOSTILE, "note": "looks at **commas**"}}
+    assert not any("onerror" in marked for marked in texts(app).marked)
+    next(one for one in app.text_input if "Your label" in one.label).set_value("").run()
+    next(one for one in app.text_area if one.label == "Note").set_value("").run()
+    assert Library(library.folder).details(library.plain).heads == {}
+
+
+def test_a_bundled_analysis_keeps_no_notes(open_page, library):
+    app = open_page("heads", analysis="bundled-first", part="notes")
+    assert not app.exception and "Only who ran this analysis may write here" in plain(app)
+    assert not [one for one in app.text_input if "Your label" in one.label]
+
+
+def test_the_probe_is_one_click_away(open_page, library):
+    app = open_page("heads", analysis=library.plain, part="probe")
+    assert not app.exception
+    assert any(button.key == "headwater_page_study_run_random_repeat" for button in app.button)
+
+
+def test_an_unknown_part_is_none(open_page, library):
+    app = open_page("heads", analysis=library.plain, part="everything")
+    assert not app.exception and "Only heads with the label" not in plain(app)
