@@ -34,6 +34,7 @@ ORDER = ("heads", "sinks", "basins", "sparsity", "studies", "lessons", "sql", "g
 CAPITALS = {"sql": "SQL"}
 ANALYSIS = "headwater_analysis"  # the opened analysis of this run
 Fitted = Callable[[ViewState], tuple[ViewState, list[str]]]
+Showing = Callable[[ViewState], tuple[Opened | None, dict[str, str]]]
 OFFERED = 100  # analyses in the list on the left
 
 
@@ -62,10 +63,11 @@ def frame(page: str, *, selectors: tuple[str, ...] = ALL) -> ViewState:
     return state
 
 
-def plain_frame(page: str, fitted: Fitted | None = None) -> ViewState:
+def plain_frame(page: str, fitted: Fitted | None = None, showing: Showing | None = None) -> ViewState:
     """The frame of a page that shows no analysis; the menu still leads to the one in the address.
 
-    fitted: gives the nearest view that the page has, and what had to change."""
+    fitted: gives the nearest view that the page has, and what had to change. showing: the analysis that a page which
+    chooses it itself shows for a view, and the parameters under which other pages show the same."""
     _configure(page)
     if page != "home":
         forget_told()
@@ -73,7 +75,8 @@ def plain_frame(page: str, fitted: Fitted | None = None) -> ViewState:
     if fitted is not None:
         state, more = fitted(state)
         notices = notices + more
-    _head(page, state, None, to_query(state))
+    found, elsewhere = showing(state) if showing is not None else (None, None)
+    _head(page, state, found, to_query(state), elsewhere)
     _say(notices)
     write(page, state, to_query(state))
     return state
@@ -98,9 +101,12 @@ def _configure(page: str) -> None:
     st.set_page_config(page_title=title, layout="wide", menu_items={"About": about})
 
 
-def _head(page: str, state: ViewState, found: Opened | None, query: dict[str, str]) -> None:
+def _head(
+    page: str, state: ViewState, found: Opened | None, query: dict[str, str], elsewhere: dict[str, str] | None = None
+) -> None:
     apply_look(state.theme)
-    kept = {name: value for name, value in query.items() if name not in dict(state.extra)}
+    own = {name: value for name, value in query.items() if name not in dict(state.extra)}
+    kept = own if elsewhere is None else elsewhere
     with st.container(key="headwater_frame", horizontal=True, wrap=False, vertical_alignment="center", gap="small"):
         with st.container(
             key="headwater_menu", horizontal=True, vertical_alignment="center", gap=None, width="content"

@@ -19,8 +19,10 @@ NO_EXACT_MAP = (
 )
 
 
-def head_map(state: ViewState, analysis: Analysis, *, exact: bool) -> None:
-    """Draws the map of the head in the address."""
+def head_map(
+    state: ViewState, analysis: Analysis, *, exact: bool, reserve: int = MapView.reserve, key: str = "headwater_map"
+) -> None:
+    """Draws the map of the head in the address. reserve: pixels of the browser's height that are not for the map."""
     size = map_sizes(analysis)[state.kind][state.layer]
     query_side, key_side = SIDES[state.kind]
     view = MapView(
@@ -42,12 +44,14 @@ def head_map(state: ViewState, analysis: Analysis, *, exact: bool) -> None:
         look=look_of(state),
         palette=state.palette,
         large=state.theme == "projector",
+        reserve=reserve,
     )
     map_viewer(
         view,
         on_window=lambda rows, columns: select(rows=rows, columns=columns),
         on_cell=lambda query, key: select(query=query, key=key),
         on_look=_take_look,
+        key=key,
     )
 
 
