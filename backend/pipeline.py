@@ -66,11 +66,10 @@ def analyse(
     run = Run(model, encoded, options, needed, told, is_set(cancel), visibility, owner)
     if library is None:
         return run.into(TemporaryLibrary())
-    stored = library.find(run.key, owner=owner)
+    stored = library.find(run.key, owner=owner, visibility=visibility)  # who asks for a private one gets a private one
     if stored is not None:
         with suppress(NotFound, Damaged):  # deleted since, or damaged: the work is done anew
-            if library.entry(stored).visibility == visibility:  # who asks for a private one gets a private one
-                return library.open(stored)
+            return library.open(stored)
     with AnalysisWriter(library) as writer:  # a library that cannot be written at all is told before the run
         try:
             return run.write(writer)

@@ -39,9 +39,10 @@ QUOTA_MB = Setting(
     "HEADWATER_QUOTA_MB", "0", "Disk space of all analyses, in MB; above it the oldest unpinned ones go. 0 = no limit."
 )
 RUNS = Setting("HEADWATER_RUNS", "20", "Runs that one person may have waiting and running at a time; 0 = any number.")
+IMPORT_MB = Setting("HEADWATER_IMPORT_MB", "1000", "Largest analysis file that is imported, in MB.")
 OFFLINE = Setting("HEADWATER_OFFLINE", "0", "1 = never ask the Hugging Face hub, also where a person types an id.")
 
-SETTINGS = (DATA, CONVERTED, MODELS, MAX_TOKENS, DISK_RESERVE_MB, QUOTA_MB, RUNS, OFFLINE)
+SETTINGS = (DATA, CONVERTED, MODELS, MAX_TOKENS, DISK_RESERVE_MB, QUOTA_MB, RUNS, IMPORT_MB, OFFLINE)
 
 
 def data_folder() -> Path:

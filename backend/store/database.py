@@ -62,7 +62,7 @@ def reading(path: Path) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(":memory:", config=config)
     try:
         connection.execute(NO_PROGRESS_BAR)
-        connection.execute(f"ATTACH {quoted(path)} AS {NAME} (READ_ONLY)")
+        connection.execute(f"ATTACH {quoted(path)} AS {NAME} (READ_ONLY, TYPE duckdb)")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
     except duckdb.Error as error:

@@ -17,6 +17,7 @@ from backend.store.check import check_file
 from backend.store.connections import connections
 from backend.store.decoded import identity
 from backend.store.entries import INDEX, Entry, Index, chosen, entry_of, summary_of
+from backend.store.import_limits import check_kind
 from backend.store.importing import check_foreign
 from backend.store.maps import Analysis
 from backend.store.reader import StoredFile
@@ -94,14 +95,15 @@ class Library:
         self.entry(id)
         return self._sidecar(id)
 
-    def find(self, cache_key: str, *, owner: str | None = None) -> str | None:
+    def find(self, cache_key: str, *, owner: str | None = None, visibility: str | None = None) -> str | None:
         """The newest analysis of exactly that work which this owner may see, None where there is none.
 
-        What was imported is never an answer: its key was written by somebody else.
+        visibility: only those with this one. What was imported is never an answer: its key is somebody else's word.
         """
         for entry in self.list():
             may_see = entry.visibility != "private" or (owner is not None and entry.owner == owner)
-            if entry.cache_key == cache_key and not entry.imported and may_see:
+            wanted = entry.cache_key == cache_key and visibility in (None, entry.visibility)
+            if wanted and may_see and not entry.imported:
                 return entry.id
         return None
 
@@ -135,6 +137,7 @@ class Library:
         source = Path(path)
         if not source.is_file():
             raise NotFound(f"There is no file {source.name!r} to import.")
+        check_kind(source)
         beside = sidecar.Sidecar(imported=True, owner=owner, visibility=visibility)
         return self._take_in(source, ids.new_id(), beside, check=check_foreign)
 

@@ -1,7 +1,11 @@
 """Files from elsewhere: taken whole after a full check, or refused with the reason."""
 
+import hashlib
 import shutil
+import sqlite3
 import threading
+import zipfile
+from contextlib import closing
 
 import duckdb
 import numpy as np
@@ -9,7 +13,8 @@ import pytest
 from store_records import layer_record, run_record, store
 
 from backend.errors import Damaged, HeadwaterError, NewerFile, NotFound, Refused
-from backend.store import AnalysisWriter, Library
+from backend.settings import bundled_folder
+from backend.store import AnalysisWriter, Library, import_limits
 from kernels.score import ScoreSpec
 
 
@@ -107,6 +112,24 @@ HOSTILE = {
     "queries without keys": "DELETE FROM maps_0 WHERE part = 'key'",
     "an array twice": "INSERT INTO maps_0 SELECT * FROM maps_0 WHERE part = 'lse' AND head = 0",
     "a huge picture": "UPDATE maps_0 SET shape = [100000, 100000] WHERE part = 'pooled_mean'",
+    "a row twice": "UPDATE rows SET query = 3 WHERE query = 4 AND head = 1 AND layer = 0",
+    "a key twice": "UPDATE keys SET key = 3 WHERE key = 4 AND head = 1 AND layer = 0",
+    "a head twice": "UPDATE heads SET head = 1 WHERE head = 2",
+    "a link twice": "INSERT INTO links SELECT * FROM links LIMIT 1",
+    "a row of no query": "UPDATE rows SET query = NULL WHERE query = 3 AND head = 1",
+    "a key of no head": "UPDATE keys SET head = NULL WHERE key = 3",
+    "a head less": "DELETE FROM heads WHERE head = 2",
+    "a distance outside": "UPDATE distances SET distance = 300 WHERE distance = 3",
+    "a token without a label": "UPDATE tokens SET label = NULL WHERE position = 3",
+    "a token without a text": "UPDATE tokens SET text = NULL WHERE position = 3",
+    "a token of no side": "UPDATE tokens SET side = NULL WHERE position = 149",
+    "a segment without a name": "UPDATE segments SET name = NULL",
+    "a layer without a module": "UPDATE layers SET module = NULL",
+    "a lse that is no number": "UPDATE rows SET lse = 'nan' WHERE query = 3",
+    "a fact twice": "INSERT INTO info SELECT * FROM info WHERE name = 'model'",
+    "no layer": "DELETE FROM layers",
+    "two sides of one stack": "UPDATE tokens SET side = 'source', position = position - 75 WHERE position >= 75",
+    "other numbers of positions": "UPDATE layers SET queries = 149",
     "a token of no segment": "UPDATE tokens SET segment = 1",
     "a layer of no map in hidden": "UPDATE hidden SET layer = 7",
     "a position outside the text": "UPDATE predictions SET position = 150",
@@ -146,12 +169,86 @@ def test_a_newer_file_is_refused_with_both_versions(library, foreign):
         library.import_file(foreign[1]("UPDATE info SET value = '8' WHERE name = 'schema_version'"))
 
 
-@pytest.mark.parametrize("content", [b"", b"%PDF-1.4", b"\x00" * 20_000])
-def test_a_file_of_another_kind_is_refused(library, tmp_path, content):
-    (tmp_path / "x").write_bytes(content)
-    with pytest.raises(HeadwaterError):
+def sqlite_file(path):
+    with closing(sqlite3.connect(path)) as file:
+        file.execute("CREATE TABLE info (name TEXT, value TEXT)")
+        file.execute("INSERT INTO info VALUES ('schema_version', '1')")
+        file.commit()
+
+
+def zip_file(path):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("analysis.duckdb", bytes(50_000_000))
+
+
+OTHERS = {
+    "nothing": lambda path: path.write_bytes(b""),
+    "a PDF": lambda path: path.write_bytes(b"%PDF-1.4"),
+    "zeros": lambda path: path.write_bytes(bytes(20_000)),
+    "a page": lambda path: path.write_text("<html><script>alert(1)</script>" * 100),
+    "SQLite": sqlite_file,
+    "a packed file": zip_file,
+    "only the beginning": lambda path: path.write_bytes(bytes(8) + b"DUCK" + bytes(5000)),
+}
+
+
+@pytest.mark.parametrize("what", OTHERS)
+def test_a_file_of_another_kind_is_refused(library, tmp_path, what):
+    OTHERS[what](tmp_path / "x")
+    with pytest.raises(HeadwaterError, match="no DuckDB file") as refused:
         library.import_file(tmp_path / "x")
+    assert str(tmp_path) not in str(refused.value)
     assert library.list() == []
+
+
+def test_a_log_sum_exp_that_is_no_number_is_refused(library, exported, tmp_path):
+    path = tmp_path / "changed.duckdb"
+    shutil.copyfile(exported[0], path)
+    nothing = np.full(150, np.nan, "<f4").tobytes()
+    with duckdb.connect(str(path)) as file:
+        file.execute(
+            "UPDATE maps_0 SET data = ?, checksum = ? WHERE part = 'lse' AND head = 1",
+            [nothing, hashlib.sha256(nothing).hexdigest()],
+        )
+    with pytest.raises(Refused, match="log-sum-exps of head 1 that are numbers, found 150 that are none"):
+        library.import_file(path)
+
+
+def test_a_file_above_the_limit_is_refused_before_it_is_read(library, foreign, monkeypatch):
+    monkeypatch.setenv("HEADWATER_IMPORT_MB", "0")
+    with pytest.raises(Refused, match="at most 0 MB are taken"):
+        library.import_file(foreign[0])
+
+
+BOMBS = {
+    "texts": "UPDATE tokens SET text = repeat('a', 1000000)",
+    "facts": "INSERT INTO info SELECT 'x' || range, '\"' || repeat('a', 1000000) || '\"' FROM range(100)",
+}
+
+
+@pytest.mark.parametrize("what", BOMBS)
+def test_few_bytes_that_say_much_are_refused(library, foreign, what):
+    """Equal values take next to no room in a DuckDB file."""
+    path = foreign[1](BOMBS[what], "CHECKPOINT")
+    assert path.stat().st_size < 20_000_000
+    with pytest.raises(Refused, match="at most 64,000,000 bytes of texts"):
+        library.import_file(path)
+
+
+def test_more_rows_or_arrays_than_the_file_can_hold_are_refused(library, foreign, monkeypatch):
+    monkeypatch.setattr(import_limits, "MOST_ROWS", 1000)
+    with pytest.raises(Refused, match="at most 1,000 rows"):
+        library.import_file(foreign[0])
+    monkeypatch.undo()
+    monkeypatch.setattr(import_limits, "EXPANSION", -(10**9))
+    with pytest.raises(Refused, match="arrays that fit into"):
+        library.import_file(foreign[0])
+
+
+def test_a_check_that_takes_too_long_is_stopped(tmp_path):
+    with duckdb.connect() as connection, pytest.raises(Refused, match="took more than 0 s"):
+        with import_limits.stopped(connection, 0.2):
+            connection.execute("SELECT sum(a.range * b.range) FROM range(10_000_000) a, range(10_000_000) b").fetchall()
 
 
 def test_a_file_that_is_not_there_is_said_without_its_path(library, tmp_path):
@@ -169,3 +266,11 @@ def test_a_copy_of_what_ships_gets_an_id_nobody_can_guess(library, tmp_path):
     copy = library.save(shipped.open("bundled-story"))
     assert len(copy) == 24
     assert [(entry.id, entry.title) for entry in library.list()] == [(copy, "A story")]
+
+
+@pytest.mark.parametrize("name", ["bundled-story", "bundled-documents"])
+def test_what_ships_can_be_handed_on(library, name):
+    """Files that the whole pipeline made pass every check."""
+    shipped = Library(bundled_folder(), read_only=True)
+    id = library.import_file(shipped.open(name).path)
+    assert np.array_equal(library.open(id).map(3, 1), shipped.open(name).map(3, 1))

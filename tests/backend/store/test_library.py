@@ -221,6 +221,8 @@ def test_a_private_analysis_is_found_again_only_by_its_owner(library):
     assert library.find(key, owner="me") == private
     shared = store(library, [layer_record()], run_record(cache_key=key))
     assert library.find(key) == shared and library.find("other") is None
+    assert library.find(key, owner="me", visibility="private") == private
+    assert library.find(key, owner="me", visibility="link") == shared and library.find(key, visibility="listed") is None
     library.delete(shared)
     assert library.find(key) is None
 
