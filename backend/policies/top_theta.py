@@ -1,0 +1,61 @@
+"""Top-theta: keys whose weight reaches a threshold that was set beforehand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from backend.policies.layer import Layer
+from backend.policies.policy import Policy
+from backend.policies.snapkv import WINDOW
+
+EVERY = 10  # one row in ten calibrates
+
+
+class TopTheta(Policy):
+    title = "Top-theta"
+    caption = "Keeps the keys that most of the last 64 rows give at least a threshold."
+    formula = (
+        "theta of a head = mean over every tenth row of its k-th largest weight, k the budget in keys at that row; "
+        "score_j = share of the last 64 rows with A_ij >= theta, of equals the one with the largest weight"
+    )
+    source = "Top-theta attention, a rule per row; made an eviction by counting rows"
+
+    share = 0.25  # of the keys that calibration aims at; the budget of the run decides how many are kept
+
+    def scores(self, layer: Layer) -> Tensor:
+        theta = thresholds(layer, self.share)
+        rows = layer.weights(max(0, layer.n - WINDOW), layer.n)  # [H, w, n]
+        votes = (rows >= theta[:, None, None]).float().mean(1)
+        return layer.per_key_head(votes + 1e-3 * rows.amax(1))
+
+
+@dataclass(frozen=True)
+class PerRow:
+    """The rule as it was made: every row keeps the keys that reach its head's threshold."""
+
+    kept: Tensor  # [H, rows] share of the visible keys
+    mass: Tensor  # [H, rows] retained
+
+
+def thresholds(layer: Layer, share: float) -> Tensor:
+    """theta [H]: the mean over the calibrating rows of the k-th largest weight, k = share of the keys they see."""
+    found = []
+    for row in range(EVERY - 1, layer.n, EVERY) if layer.n >= EVERY else [layer.n - 1]:
+        weights = layer.weights(row, row + 1)[:, 0]
+        seen = int((torch.arange(row + 1) > row - (layer.score.window or row + 1)).sum())
+        found.append(weights.sort(-1, descending=True).values[:, max(1, int(share * seen)) - 1])
+    return torch.stack(found).mean(0)
+
+
+def per_row(layer: Layer, share: float) -> PerRow:
+    """What the rule keeps in the rows behind the context."""
+    theta = thresholds(layer, share).double().cpu()
+    kept = layer.future >= theta[:, None, None]
+    seen = (layer.future > 0).sum(-1).clamp(min=1)
+    return PerRow(kept.sum(-1) / seen, (layer.future * kept).sum(-1))
+
+
+POLICY = TopTheta()
