@@ -12,7 +12,7 @@ from pathlib import Path
 
 from backend.errors import NotFound
 from backend.settings import QUOTA_MB, bundled_folder
-from backend.store import Analysis, Entry, Library, Study
+from backend.store import Analysis, Entry, Library, Study, ids
 
 OWNER_COOKIE = "headwater_owner"  # random name of a browser; it owns what it ran
 
@@ -54,13 +54,12 @@ class Shelf:
 
     def entry(self, id: str, owner: str | None = None) -> Entry:
         """One entry; NotFound where there is none, and in the same words where there is none for this person."""
-        missing = f"There is no analysis {id[:64]!r} here. It may have been deleted; check the link or choose another."
         try:
             entry = self.library_of(id).entry(id)
         except NotFound:
-            raise NotFound(missing) from None
+            raise ids.missing(id) from None
         if not may_see(entry, owner):
-            raise NotFound(missing)
+            raise ids.missing(id)
         return entry
 
     def open(self, id: str, owner: str | None = None) -> Opened:

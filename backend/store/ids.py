@@ -32,3 +32,10 @@ def checked(text: object) -> str:
             f"There is no analysis {str(text)[:64]!r}: an id has 1 to 64 letters, digits, '-' and '_'. Check the link."
         )
     return text
+
+
+def missing(id: object) -> NotFound:
+    """There is nothing under that id, in the one wording."""
+    return NotFound(
+        f"There is no analysis {str(id)[:64]!r} here. It may have been deleted; check the link or choose another."
+    )

@@ -65,14 +65,14 @@ class Library:
         """The analysis or study of that id. NotFound, Damaged or NewerFile where it cannot be read."""
         path = self.folder(id) / files.FILE
         if not path.is_file():
-            raise missing(id)
+            raise ids.missing(id)
         now = identity(path)
         opened = self._opened.get(id, now)
         if opened is not None:
             return opened
         with self._mutex():  # from here on it is in use: nobody evicts it
             if not path.is_file():
-                raise missing(id)
+                raise ids.missing(id)
             keep = (self.keep_alive(), self._uses.begin(id) if self._uses is not None else None)
         opened = Analysis(path, id, keep_alive=keep)
         if opened.info.get("type") == "study":
@@ -87,7 +87,7 @@ class Library:
         """One entry of the list."""
         found = self._entry(id) if ids.is_id(id) else None
         if found is None:
-            raise missing(id)
+            raise ids.missing(id)
         return found
 
     def details(self, id: str) -> sidecar.Sidecar:
@@ -145,7 +145,7 @@ class Library:
         """A copy of the file at `path`, which must not exist yet; a folder gets <id>.duckdb."""
         source = self.folder(id) / files.FILE
         if not source.is_file():
-            raise missing(id)
+            raise ids.missing(id)
         return files.copy_out(source, Path(path), f"{id}.duckdb")
 
     def update(
@@ -180,7 +180,7 @@ class Library:
         self._refuse_read_only()
         folder = self.folder(id)
         if not (folder / files.FILE).exists():
-            raise missing(id)
+            raise ids.missing(id)
         self._trash.take(id)
         connections.forget(folder / files.FILE)
         with suppress(OSError):  # another process may clean up as well
@@ -293,9 +293,3 @@ class Library:
             raise StoreError(
                 "These analyses ship with Headwater and cannot be changed. Save a copy in your own library."
             )
-
-
-def missing(id: object) -> NotFound:
-    return NotFound(
-        f"There is no analysis {str(id)[:64]!r} here. It may have been deleted; check the link or choose another."
-    )
