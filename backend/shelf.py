@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from backend.errors import NotFound
+from backend.errors import NotFound, Refused
+from backend.map_sizes import map_sizes
 from backend.settings import QUOTA_MB, bundled_folder
-from backend.store import Analysis, Entry, Library, Study, ids
+from backend.store import Analysis, Entry, HeadMark, Library, Study, ids
+from backend.store.head_marks import marks, name_of
 
 OWNER_COOKIE = "headwater_owner"  # random name of a browser; it owns what it ran
 
@@ -61,6 +63,36 @@ class Shelf:
         if not may_see(entry, owner):
             raise ids.missing(id)
         return entry
+
+    def head_marks(self, id: str, owner: str | None = None) -> dict[tuple[str, int, int], HeadMark]:
+        """(kind, layer, head) -> label, note and pin that somebody gave to a head of this analysis."""
+        self.entry(id, owner)
+        return marks(self.library_of(id).details(id).heads)
+
+    def mark_head(
+        self,
+        id: str,
+        kind: str,
+        layer: int,
+        head: int,
+        *,
+        owner: str | None = None,
+        label: str | None = None,
+        note: str | None = None,
+        pinned: bool | None = None,
+    ) -> HeadMark:
+        """Changes label, note or pin of one head; None leaves it, "" takes it away. Refused unless one may change the
+        entry, NotFound for a head that does not exist, StoreError for what ships with Headwater."""
+        found = self.open(id, owner)
+        if not may_change(found.entry, owner):
+            raise Refused("Only who ran this analysis may label its heads. Export it and import it to label a copy.")
+        there = map_sizes(found.analysis).get(kind, {}).get(layer)
+        if there is None or not 0 <= head < there.heads:
+            raise NotFound(f"There is no head {layer}.{head} of kind {kind!r} in this analysis.")
+        old = self.head_marks(id, owner).get((kind, layer, head), HeadMark())
+        new = old.with_changes(label, note, pinned)
+        self.library_of(id).update(id, heads={name_of(kind, layer, head): new.stored()})
+        return new
 
     def open(self, id: str, owner: str | None = None) -> Opened:
         """Opens by id; NotFound as `entry` says, Damaged or NewerFile where the file cannot be read."""

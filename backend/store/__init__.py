@@ -3,6 +3,7 @@
 from backend.errors import StoreError
 from backend.store.cache_key import cache_key
 from backend.store.entries import Entry
+from backend.store.head_marks import HeadMark
 from backend.store.library import Library
 from backend.store.maps import Analysis
 from backend.store.places import TemporaryLibrary
@@ -13,6 +14,7 @@ __all__ = [
     "Analysis",
     "AnalysisWriter",
     "Entry",
+    "HeadMark",
     "Library",
     "StoreError",
     "Study",
