@@ -82,6 +82,13 @@ class Atlas:
         known = values[np.isfinite(values)]
         return float((known <= own).mean()) if np.isfinite(own) else np.nan
 
+    def middle(self, name: str, layer: int, head: int) -> float:
+        """As `percentile`, heads with the same value counted half: 0.5 where all heads are alike."""
+        values = self.values[name]
+        own = values[self.layers.index(layer), head]
+        known = values[np.isfinite(values)]
+        return float((known < own).mean() + (known == own).mean() / 2) if np.isfinite(own) else np.nan
+
 
 def read_atlas(analysis: Analysis, kind: str, probe: Study | None = None) -> Atlas:
     """All numbers of one kind of attention. probe: a finished random-repeat study of the same model.

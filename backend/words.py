@@ -33,6 +33,8 @@ class Group:
 
 def groups(tokens: Sequence[Token], unit: str, segments: Sequence[Segment] = ()) -> list[Group]:
     """The units of a text, in reading order; together they hold every token once. tokens: those of one side."""
+    if not tokens:
+        return []
     if unit == "token":
         starts = list(range(len(tokens)))
     elif unit == "word":
@@ -48,8 +50,17 @@ def groups(tokens: Sequence[Token], unit: str, segments: Sequence[Segment] = ())
 
 
 def begins_word(before: Token, token: Token) -> bool:
-    """Whether a token begins another word; white space and special tokens stand alone."""
-    return token.is_special or before.is_special or token.word != before.word or token.word < 0
+    """Whether a token begins another word. Spaces go with what follows; line breaks and special tokens stand alone."""
+    if token.is_special or before.is_special or is_break(token) or is_break(before):
+        return True
+    if token.text and token.text.isspace():
+        return not before.text.isspace()
+    return token.word != before.word and not before.text.isspace()
+
+
+def is_break(token: Token) -> bool:
+    """Whether a token is white space with a line break in it."""
+    return token.text.isspace() and "\n" in token.text
 
 
 def begins_sentence(tokens: Sequence[Token], at: int) -> bool:
@@ -61,11 +72,11 @@ def begins_sentence(tokens: Sequence[Token], at: int) -> bool:
         return False  # part of a character
     if before.text.endswith("\n"):
         return not token.text.isspace()
-    if token.text.isspace():
-        return False  # white space after an ending goes with the sentence before
+    if token.text.isspace() or token.text.lstrip()[0].islower():
+        return False  # white space goes with the sentence before; "he asked" goes on
     said = before.text
     back = at - 1
-    while back > 0 and not said.strip():
+    while back > 0 and not said.strip().rstrip(CLOSING):
         back -= 1
         said = tokens[back].text + said
     closed = said.rstrip().rstrip(CLOSING)
@@ -108,23 +119,30 @@ def numbers_of(found: Sequence[Group], n: int) -> np.ndarray:
 
 
 def gather(
-    weights: np.ndarray, visible: np.ndarray, rows: np.ndarray, keys: np.ndarray, n_rows: int, n_keys: int
+    weights: np.ndarray,
+    visible: np.ndarray,
+    rows: np.ndarray,
+    keys: np.ndarray,
+    n_rows: int,
+    n_keys: int,
+    *,
+    sees: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Attention between groups: weights and visibility [n_rows, n_keys] of a map [rows, keys].
+    """Attention between groups: weights and visibility [n_rows, n_keys] of a map, or of a window of one, [rows, keys].
 
-    rows, keys: the group of every row and key of the map. To a group: sum over its keys. From a group: mean over those
-    of its rows that see any key. A cell is visible where one of its cells is.
+    rows, keys: the group of every row and key. To a group: sum over its keys. From a group: mean over those of its rows
+    that see any key (`sees`, needed where the window leaves keys out). A cell is visible where one of its cells is.
     """
     if weights.shape != visible.shape or weights.shape != (len(rows), len(keys)):
         raise ValueError(f"expected a map of {len(rows)} x {len(keys)}, got {weights.shape} and {visible.shape}.")
-    to = np.zeros((len(rows), n_keys))
-    seen = np.zeros((len(rows), n_keys), bool)
-    np.add.at(to.T, keys, np.where(visible, weights, 0.0).T)
-    np.logical_or.at(seen.T, keys, visible.T)
-    sees = visible.any(1)
-    total, any_seen = np.zeros((n_rows, n_keys)), np.zeros((n_rows, n_keys), bool)
-    np.add.at(total, rows[sees], to[sees])
-    np.logical_or.at(any_seen, rows, seen)
-    count = np.bincount(rows[sees], minlength=n_rows)[:, None]
-    mean = np.divide(total, count, out=np.zeros_like(total), where=count > 0)
-    return mean, any_seen
+    sees = visible.any(1) if sees is None else sees
+    to_keys, to_rows = membership(keys, n_keys), membership(rows, n_rows)
+    summed = to_rows[:, sees] @ (np.where(visible, weights, 0.0)[sees] @ to_keys.T)
+    seen = (to_rows @ (visible @ to_keys.T)) > 0
+    count = to_rows[:, sees].sum(1)[:, None]
+    return np.divide(summed, count, out=np.zeros_like(summed), where=count > 0), seen
+
+
+def membership(numbers: np.ndarray, n: int) -> np.ndarray:
+    """[n, members] 1 where a member belongs to a group."""
+    return (np.arange(n)[:, None] == numbers[None]).astype(np.float64)

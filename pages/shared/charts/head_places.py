@@ -57,6 +57,7 @@ def head_places(points: Sequence[dict]) -> alt.LayerChart:
             tooltip=tooltip,
         )
     )
-    names = alt.Chart(alt.Data(values=marked)).mark_text(dx=11, dy=-9, fontSize=11, color="#808080")
+    chosen = [point for point in marked if point["role"] == "selected"]
+    names = alt.Chart(alt.Data(values=chosen)).mark_text(dx=14, dy=-12, fontSize=12, color=SELECTED_COLOUR)
     names = names.encode(x=x, y=y, text="name:N")
     return alt.layer(dots, rings, names).properties(height=420)

@@ -9,7 +9,7 @@ import altair as alt
 PICKED = "picked"  # name of the selection a click makes; its points carry `layer` and `head`
 SELECTED_COLOUR = "#e4572e"
 # Kept apart by the three common colour deficiencies; the sinks' colour is that of every page.
-COLOURS = ("#d0611c", "#0072b2", "#009e73", "#cc79a7", "#8a6d00", "#56b4e9", "#6a51a3", "#c7cdd4")
+COLOURS = ("#d0611c", "#0072b2", "#007a58", "#b0417f", "#7a5f00", "#44505c", "#6a51a3", "#c7cdd4")
 CELL = 18  # pixels
 NONE = "no label"
 
@@ -33,12 +33,12 @@ def labelled_heads(
             "label:N",
             title=None,
             scale=alt.Scale(domain=names, range=[*COLOURS[: len(labels)], COLOURS[-1]]),
-            legend=alt.Legend(orient="top", columns=4),
+            legend=alt.Legend(orient="top", columns=3),
         ),
         tooltip=tooltip,
     )
     rects = rects.add_params(alt.selection_point(name=PICKED, fields=["layer", "head"], on="click"))
-    texts = base.mark_text(fontSize=9, color="#ffffff").encode(text="short:N", tooltip=tooltip)
+    texts = base.mark_text(fontSize=9, fontWeight="bold", color="#ffffff").encode(text="short:N", tooltip=tooltip)
     frame = alt.Chart(alt.Data(values=[{"layer": selected[0], "head": selected[1]}]))
     frame = frame.mark_rect(filled=False, stroke=SELECTED_COLOUR, strokeWidth=2.5).encode(x=x, y=y)
     return alt.layer(rects, texts, frame).properties(height=alt.Step(CELL))

@@ -55,12 +55,11 @@ def label_sentences(atlas: Atlas, layer: int, head: int, limits: dict[str, float
 
 def sentence(atlas: Atlas, names: list[str], layer: int, head: int) -> str:
     """Where the head stands out most."""
-    shares = {name: atlas.percentile(name, layer, head) for name in names}
-    if not shares:
+    if not names:
         return f"Head {layer}.{head} has no defined number here."
     count = sum(atlas.heads)
-    name = max(shares, key=lambda one: abs(shares[one] - 0.5))
-    share = shares[name]
+    name = max(names, key=lambda one: abs(atlas.middle(one, layer, head) - 0.5))
+    share = atlas.percentile(name, layer, head)
     many = (
         f"{share:.0%} of {count} heads have at most"
         if share >= 0.5

@@ -121,12 +121,12 @@ def like_list(state: ViewState, found: Similarity, alike: list, labels: dict) ->
     if not alike:
         st.text(f"Head {state.layer}.{state.head} has no exact map, so it was not compared.")
         return
-    st.text(f"Heads like {state.layer}.{state.head}, most alike first")
+    st.text(f"Heads like {state.layer}.{state.head}, most alike first, by their divergence")
     table = pa.table(
         {
             "head": [f"{layer}.{head}" for layer, head, _ in alike],
-            "divergence (nats)": [value for _, _, value in alike],
-            "of the largest possible": [f"{value / math.log(2):.1%}" for _, _, value in alike],
+            "nats": [value for _, _, value in alike],
+            "of ln 2": [f"{value / math.log(2):.1%}" for _, _, value in alike],
             "labels": [labels_in_words(labels.get((layer, head), {})) for layer, head, _ in alike],
         }
     )
