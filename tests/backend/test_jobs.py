@@ -223,7 +223,7 @@ time.sleep(60)
 """
 
 
-def test_runs_are_found_again_after_their_process_was_killed(data_folder):
+def test_case_75_runs_are_found_again_after_their_process_was_killed(data_folder):
     process = subprocess.Popen([sys.executable, "-c", ANOTHER_PROCESS], stdout=subprocess.PIPE, text=True)
     try:
         done, stuck, waits = process.stdout.readline().split()

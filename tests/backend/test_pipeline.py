@@ -382,7 +382,7 @@ def test_nan_in_the_middle_of_a_run_is_refused_by_layer(library):
     assert library.list() == []
 
 
-def test_memory_and_disk_are_refused_with_both_numbers(library, monkeypatch):
+def test_case_61_memory_and_disk_are_refused_with_both_numbers(library, monkeypatch):
     model = wrapped()
     monkeypatch.setenv("HEADWATER_DISK_RESERVE_MB", str(10**9))
     with pytest.raises(Refused, match=r"needs about \d+ MB on disk and 0 MB are free"):
@@ -394,7 +394,7 @@ def test_memory_and_disk_are_refused_with_both_numbers(library, monkeypatch):
 
 
 @pytest.mark.parametrize("moment", ["layer", "publish"])
-def test_a_result_that_cannot_be_saved_is_kept_and_saved_later(moment, library, monkeypatch):
+def test_case_71_a_result_that_cannot_be_saved_is_kept_and_saved_later(moment, library, monkeypatch):
     model, original = wrapped(), getattr(AnalysisWriter, moment)
 
     def full_disk(writer, *args, **kwargs):

@@ -44,7 +44,7 @@ def wait_for_head(page, head: int) -> None:
     )
 
 
-def test_the_copied_link_has_the_outside_address_and_prefix(page, address):
+def test_case_76_the_copied_link_has_the_outside_address_and_prefix(page, address):
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     open_heads(page, address, "analysis=short-one&layer=1&head=3&rows=4:20")
     wait_for_head(page, 3)
@@ -56,7 +56,7 @@ def test_the_copied_link_has_the_outside_address_and_prefix(page, address):
     assert query == {"analysis": "short-one", "layer": "1", "head": "3", "rows": "4:20"}
 
 
-def test_quick_clicks_back_forward_reload_and_the_menu_keep_the_view(page, address):
+def test_cases_72_and_73_quick_clicks_back_forward_reload_and_the_menu_keep_the_view(page, address):
     open_heads(page, address, "analysis=short-one")
     more = page.locator(f"{HEAD} button").last
     for _ in range(3):

@@ -201,7 +201,7 @@ def test_the_map_follows_the_theme(chromium, address, scheme):
     context.close()
 
 
-def test_hostile_text_shows_literally_everywhere(page, address):
+def test_case_77_hostile_text_shows_literally_everywhere(page, address):
     page.on("dialog", lambda dialog: pytest.fail("text of the prompt was run as a script"))
     open_heads(page, address, "analysis=short-one&query=39")
     assert "".join(page.locator(".hw-token").all_text_contents()).replace("·", " ") == HOSTILE

@@ -55,7 +55,7 @@ def test_a_study_is_shared_by_its_link_and_a_head_is_one_click(page, address, da
     assert answer.status == 200 and answer.text().startswith("kind,layer,head,samples,induction")
 
 
-def test_runs_of_this_browser_are_found_again_after_a_restart_of_the_server(page, chromium, tmp_path):
+def test_case_75_runs_of_this_browser_are_found_again_after_a_restart_of_the_server(page, chromium, tmp_path):
     with serve(tmp_path) as first:
         page.goto(f"{first}/glossary")
         page.get_by_text("What does each number mean?").wait_for()

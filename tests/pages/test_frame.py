@@ -117,7 +117,7 @@ def test_every_choice_is_in_the_address_at_once(open_page, library):
     assert header_of(app)["query"] == f"analysis={library.plain}&layer=1&head=2&measure=entropy"
 
 
-def test_quick_changes_never_snap_back(open_page, library):
+def test_case_72_quick_changes_never_snap_back(open_page, library):
     app = open_page("heads", analysis=library.plain)
     old = dict(app.query_params)
     for head in (1, 2, 3, 1, 2):
@@ -144,7 +144,7 @@ def test_another_analysis_keeps_layer_and_head_but_not_the_window(open_page, lib
     assert app.query_params == {"analysis": "bundled-second", "layer": "1", "head": "2"}
 
 
-def test_the_menu_keeps_the_view_and_leaves_what_is_the_pages_own(open_page, library):
+def test_case_73_the_menu_keeps_the_view_and_leaves_what_is_the_pages_own(open_page, library):
     app = open_page("heads", analysis=library.plain, layer="1", head="2", rows="0:8", grid="values")
     links = {link.proto.label: link.proto.query_string for link in app.get("page_link")}
     assert links["Headwater"] == f"analysis={library.plain}&layer=1&head=2&rows=0%3A8"

@@ -114,7 +114,7 @@ def test_an_example_is_one_click(open_page, library, example, monkeypatch):
     assert not button(app, "Run").disabled
 
 
-def test_a_run_is_seen_while_it_goes_and_can_be_stopped(open_page, library, monkeypatch, texts):
+def test_case_65_a_run_is_seen_while_it_goes_from_every_tab_and_can_be_stopped(open_page, library, monkeypatch, texts):
     """The model is not what is tested: the work only waits to be stopped."""
     begun = threading.Event()
 

@@ -42,7 +42,7 @@ def test_tokens_give_the_prompt_back(served):
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@a", "\tx", "\rx", " =1", "\ufeff=1", "＝1", "|cmd", "%0"])
-def test_a_csv_cell_cannot_start_a_formula(text):
+def test_case_77_a_csv_cell_cannot_start_a_formula(text):
     cells = list(csv.reader(io.StringIO(as_csv(pa.table({text: [text]})).decode(), newline="")))
     assert cells == [["'" + text], ["'" + text]]
 

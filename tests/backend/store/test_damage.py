@@ -104,7 +104,7 @@ def test_a_file_that_is_no_database_is_listed_and_says_so(library, content):
     assert [entry.id for entry in library.list()] == [good]
 
 
-def test_a_newer_file_is_refused_with_both_versions_and_not_touched(stored):
+def test_case_70_a_newer_file_is_refused_with_both_versions_and_not_touched(stored):
     library, id, _ = stored
     altered(library, id, "UPDATE info SET value = '7' WHERE name = 'schema_version'")
     path = library.folder(id) / files.FILE
@@ -117,7 +117,7 @@ def test_a_newer_file_is_refused_with_both_versions_and_not_touched(stored):
         library.open(id)
 
 
-def test_a_file_of_a_newer_duckdb_is_refused_with_its_reason(stored):
+def test_case_70_a_file_of_a_newer_duckdb_is_refused_with_its_reason(stored):
     library, id, _ = stored
     path = library.folder(id) / files.FILE
     content = bytearray(path.read_bytes())

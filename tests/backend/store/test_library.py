@@ -238,14 +238,14 @@ def test_saving_copies_a_temporary_analysis_under_its_own_id(library):
     assert library.open(again).info["id"] == again
 
 
-def test_a_prompt_of_any_length_and_script_comes_back_byte_for_byte(library):
+def test_case_74_a_prompt_of_any_length_and_script_comes_back_byte_for_byte(library):
     text = "100% a+b #1 & ñ 世界\n" * 250
     id = stored(library, 1, prompt={"text": text})
     assert len(id) == 24 and library.open(id).info["prompt"]["text"] == text
     assert len(library.entry(id).title) <= sidecar.TITLE_LENGTH
 
 
-def test_a_hostile_title_is_only_text(library):
+def test_case_77_a_hostile_title_is_only_text(library):
     id = store(
         library, [layer_record()], run_record(prompt={"text": HOSTILE}, model='"><svg onload=alert(1)>'), title=HOSTILE
     )

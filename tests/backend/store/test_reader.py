@@ -234,7 +234,7 @@ def test_tokens_segments_and_layers_come_back_as_records(stored):
         analysis.table("maps_0")
 
 
-def test_eight_threads_share_one_analysis(stored):
+def test_case_68_eight_threads_share_one_analysis(stored):
     analysis, records = stored
     expected = [truth(record) for record in records]
     wrong: list[object] = []
@@ -275,7 +275,7 @@ def read_elsewhere(library: Library, id: str, uid: int = 0) -> list[float]:
     return [float(text) for text in done.stdout.split()]
 
 
-def test_another_process_reads_the_same_while_it_is_open_here(shared_library, stored):
+def test_case_66_another_process_reads_the_same_while_it_is_open_here(shared_library, stored):
     analysis, (record, _) = stored
     weight, count = read_elsewhere(shared_library, analysis.id)
     assert weight == pytest.approx(truth(record)[2, 7, 3], abs=1e-7) and count == 1
@@ -313,7 +313,7 @@ def test_a_temporary_library_lives_as_long_as_its_analyses():
     assert not folder.exists()
 
 
-def test_plain_duckdb_reads_the_file_beside_us(stored):
+def test_case_66_plain_duckdb_reads_the_file_beside_us(stored):
     import duckdb
 
     analysis, _ = stored

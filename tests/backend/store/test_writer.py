@@ -56,7 +56,7 @@ def test_a_fixed_name_is_replaced_whole(library):
         AnalysisWriter(library, id="../elsewhere")
 
 
-def test_text_that_is_no_unicode_is_stored_with_a_replacement(library):
+def test_case_46_text_that_is_no_unicode_is_stored_with_a_replacement(library):
     run = run_record()
     tokens = [replace(run.tokens[0], text="x\ud83d", label="a\0b"), *run.tokens[1:]]
     run = replace(
@@ -105,7 +105,7 @@ KILLED = """
 """
 
 
-def test_a_writer_that_is_killed_leaves_nothing_that_counts(library):
+def test_case_67_a_writer_that_is_killed_leaves_nothing_that_counts(library):
     script = textwrap.dedent(KILLED).format(root=str(ROOT), here=str(HERE), path=str(library.path))
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "0\n" and process.stdout.readline() == "1\n"
@@ -145,7 +145,7 @@ FULL = """
 """
 
 
-def test_a_full_disk_is_told_and_the_next_save_works(library):
+def test_case_71_a_full_disk_is_told_and_the_next_save_works(library):
     script = textwrap.dedent(FULL).format(root=str(ROOT), here=str(HERE), path=str(library.path))
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
