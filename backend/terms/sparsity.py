@@ -83,4 +83,31 @@ TERMS = {
         (0, 1),
         "the share of the visible keys that is kept",
     ),
+    "policy_budget": Term(
+        "The share of the keys that a policy may keep.",
+        "floor(budget * r) keys per key head, r the keys of the context that a later row can still see; policies that "
+        "spend unlike amounts on heads or layers spend the same together",
+        "share of the keys",
+        (0, 1),
+    ),
+    "best_possible": Term(
+        "What a head would retain with as many keys as the policy left it, were they the best ones.",
+        "the keys with the largest sums of A_ij over later rows and the query heads of the key head",
+        "share",
+        (0, 1),
+        "the share of the visible keys that is kept",
+    ),
+    "overlap": Term(
+        "How many keys a policy's choice shares with the best choice of as many keys.",
+        "shared keys / keys of either, per key head; mean over key heads",
+        "share",
+        (0, 1),
+    ),
+    "needle_survival": Term(
+        "The share of (key head, token) pairs of a part of the prompt that is still in the cache.",
+        "kept pairs / pairs",
+        "share",
+        (0, 1),
+        "the budget, for keys drawn by lot",
+    ),
 }

@@ -1,5 +1,7 @@
 """The page of sparsity from a link: its sentences, its choices, and what it says where something is missing."""
 
+import json
+
 import pytest
 
 from tests.stored import HOSTILE, store
@@ -50,3 +52,46 @@ def test_one_token_has_nothing_to_concentrate(page, library):
 def test_hostile_text_is_never_markdown_or_html(page, library, texts):
     for marked in texts(page(analysis=library.plain)).marked:
         assert "onerror" not in marked and HOSTILE not in marked
+
+
+def told(app, component: str) -> dict:
+    for element in app.get("bidi_component"):
+        if element.proto.component_name == component:
+            return json.loads(element.proto.json or element.proto.mixed.json)
+    raise AssertionError(f"the page has no {component}")
+
+
+def test_a_link_shows_what_a_policy_keeps(page, library):
+    link = {"part": "policies", "policy": "streaming_llm", "keep": "50", "layer": "1", "head": "3"}
+    app = page(analysis=library.plain, **link)
+    said = plain(app)
+    assert "StreamingLLM: Keeps the first 4 keys and the last ones." in said
+    assert "The first 30 tokens are in the cache; later rows judge. With 50 % of the keys," in said
+    assert "Head 1.3 reads key head 1, which keeps 15 of 30 keys." in said
+    assert "ExpectedAttention needs the model's rotary embedding" in said
+    shares = [token["kept"] for token in told(app, "headwater_kept_text")["tokens"]]
+    assert shares == [1.0] * 4 + [0.0] * 15 + [1.0] * 11 + [None] * 10
+
+
+@pytest.mark.parametrize("keep, kept", [("0", "keeps 0 of 30"), ("100", "keeps 30 of 30"), ("<b>", "keeps 7 of 30")])
+def test_budgets_from_none_to_all(page, library, keep, kept):
+    assert kept in plain(page(analysis=library.plain, part="policies", policy="knorm", keep=keep))
+
+
+def test_a_policy_that_cannot_be_computed_says_why(page, library):
+    app = page(analysis=library.plain, part="policies", policy="expected_attention")
+    assert "Run the policies with the model to have it" in plain(app)
+
+
+def test_policies_need_all_heads_and_two_tokens(page, library):
+    some = store(library.folder, n_tokens=40, exact=(1,), title="some heads")
+    assert "not all were kept exactly" in plain(page(analysis=some, part="policies"))
+    one = store(library.folder, n_tokens=1, text="a", title="one")
+    assert "A policy needs at least two tokens" in plain(page(analysis=one, part="policies"))
+    two = store(library.folder, n_tokens=2, text="ab", title="two")
+    assert "keeps 0 of 1 keys" in plain(page(analysis=two, part="policies"))
+
+
+def test_hybrid_layers_keep_their_numbers(page, library):
+    said = plain(page(analysis=library.hybrid, part="policies", layer="7"))
+    assert "Head 7.0 reads key head 0" in said
