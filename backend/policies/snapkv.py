@@ -27,6 +27,8 @@ class SnapKV(Policy):
 
     def scores(self, layer: Layer) -> Tensor:
         window = self.window(layer)
+        if window == layer.n:  # a text of one token has nothing before its window
+            return torch.full((layer.key_heads, window), FORCED)
         seen = layer.weights(layer.n - window, layer.n)[..., : layer.n - window].mean(1)  # [H, n - window]
         smooth = functional.avg_pool1d(seen[None], KERNEL, stride=1, padding=KERNEL // 2)[0]
         own = smooth.new_full((layer.key_heads, window), FORCED)

@@ -223,6 +223,14 @@ def test_keys_out_of_a_windows_reach_are_no_saving(name):
     assert not kept[:, :40].any() and int(kept.sum()) <= 2 * 10
 
 
+@pytest.mark.parametrize("name", sorted(FOURTEEN))
+@pytest.mark.parametrize("n", [1, 2, 3, 5])
+def test_the_shortest_texts(name, n):
+    one, kept = chosen(name, 1.0, n=n, length=n + 1)
+    assert kept.all() and kept.shape == (2, n)
+    assert judge(one, kept).retained == pytest.approx(torch.ones(4).double(), abs=1e-6)
+
+
 def test_ties_go_to_the_later_key():
     kept = best(torch.zeros(1, 6), torch.tensor([True] * 5 + [False]), [2])
     assert kept[0].nonzero()[:, 0].tolist() == [3, 4]
