@@ -18,6 +18,7 @@ from transformers import AttentionInterface, PreTrainedConfig
 from transformers.masking_utils import AttentionMaskInterface, prepare_padding_mask, sdpa_mask
 
 from backend.errors import HeadwaterError, Refused
+from backend.families import steady
 from backend.masks import CompactMask, Rule, mask_of_tensor, read_rule
 from kernels.api import attend
 from kernels.measures import NOTHING
@@ -178,7 +179,7 @@ def describe(
         specify = CompactMask((query.shape[0], 1, n_query, n_key), Rule(False), keys, visible=visible).score
     else:
         raise Refused(f"An attention mask with {mask.ndim} axes came, 4 were expected. This model cannot be captured.")
-    if position_bias is not None:
+    if position_bias is not None and bool(position_bias.any()):  # T5 gives zeros to its cross-attention
         position_bias = position_bias[..., :keys]
         distances = None if bias is not None else by_distance(position_bias)
         if distances is not None:
@@ -225,7 +226,7 @@ def implementation(model: nn.Module, name: str) -> Iterator[None]:
 
     Configurations and training flags are put back one by one to what they were. Other threads wait for their turn.
     """
-    with turn(model), _switched_to(model, name):
+    with turn(model), steady(model), _switched_to(model, name):
         yield
 
 

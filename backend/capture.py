@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, fields, replace
 
 import torch
 from torch import Tensor, nn
 
-from backend.attention import Call, switched
-from backend.errors import NotFound
+from backend.attention import Call, implementation, switched
+from backend.dense import Softmax, described, stand_ins, watched
+from backend.errors import NotFound, Refused
 from backend.intervene import Plan, plan
 from backend.interventions import Intervention
 from backend.sites import Site, matrix_of, survey
@@ -47,32 +48,51 @@ class Session:
     """One open capture of one model."""
 
     sites: dict[nn.Module, list[Site]]
-    request: MeasureRequest
+    request: MeasureRequest | Mapping[str, MeasureRequest]  # or one per kind
     impl: str
     plan: Plan
     on_layer: Callable[[LayerCapture], None]
     entering: dict[nn.Module, Tensor] = field(default_factory=dict)  # block -> residual stream of this pass
     calls: dict[nn.Module, int] = field(default_factory=dict)  # how often a module ran in this pass
+    padding: Tensor | None = None  # bool [B, N], True = real token, as the model was told
 
-    def start_pass(self, *_) -> None:
+    def start_pass(self, model: nn.Module, args: tuple, kwargs: dict) -> None:
         self.entering.clear()
         self.calls.clear()
+        mask = kwargs.get("attention_mask")
+        self.padding = mask.bool() if isinstance(mask, Tensor) and mask.ndim == 2 else None
 
     def enter_block(self, block: nn.Module, args: tuple, kwargs: dict) -> None:
         stream = args[0] if args else kwargs.get("hidden_states")
         if isinstance(stream, Tensor):
             self.entering[block] = stream
 
+    def site_of(self, module: nn.Module) -> Site | None:
+        """The site of this call; None for one that the survey did not meet."""
+        turn = self.calls.get(module, 0)
+        self.calls[module] = turn + 1
+        return self.sites[module][turn] if turn < len(self.sites[module]) else None
+
+    def request_of(self, site: Site, device: torch.device) -> MeasureRequest:
+        """What to measure at a site, on its device."""
+        request = self.request if isinstance(self.request, MeasureRequest) else self.request[site.info.kind]
+        return on_device(request, device)
+
+    def stream_of(self, site: Site) -> dict[str, Tensor | None]:
+        """Norms of the residual stream that entered the site's block."""
+        stream = self.entering.get(site.block)
+        if stream is None:
+            return {}
+        norm = torch.linalg.vector_norm(stream, dim=-1, dtype=torch.float32)
+        return {"hidden_norm": norm, "hidden_max": largest_magnitude(stream)}
+
     def attend(self, call: Call) -> Tensor:
-        """The handler: compute, measure, hand over."""
-        turn = self.calls.get(call.module, 0)
-        self.calls[call.module] = turn + 1
-        site = self.sites[call.module][turn]
-        request = on_device(self.request, call.query.device)
+        """The handler of the attention interface: compute, measure, hand over."""
+        site = self.site_of(call.module)
+        request = self.request_of(site, call.query.device)
         attended, score = self.plan.attend(
             site.info, call.query, call.key, call.value, call.score, request, impl=self.impl
         )
-        stream = self.entering.get(site.block)
         self.on_layer(
             LayerCapture(
                 info=site.info,
@@ -83,18 +103,55 @@ class Session:
                 lse=attended.lse,
                 measures=attended.measures,
                 implementation=attended.impl,
-                hidden_norm=None if stream is None else torch.linalg.vector_norm(stream, dim=-1, dtype=torch.float32),
-                hidden_max=None if stream is None else largest_magnitude(stream),
                 output_norm=None if site.projection is None else output_norm(site, call.value),
+                **self.stream_of(site),
             )
         )
         return attended.output
+
+    def softmax(self, found: Softmax) -> Tensor | None:
+        """The handler of a model's own softmax: measure its probabilities, hand them over.
+
+        Empty queries and keys stand in for the model's, and the logarithms of the probabilities are biases on their
+        scores; where something is changed, the output of such attention over a unit matrix is the changed map.
+        """
+        site = self.site_of(found.module)
+        if site is None:
+            return None
+        batch, _, _, n_key = found.weights.shape
+        padding = self.padding
+        if padding is not None and (padding.shape != (batch, n_key) or site.info.kind == "decoder"):
+            padding = None
+        score = described(found, padding)
+        changes = (site.info.kind, site.info.layer) in self.plan.changes
+        query, key, value = stand_ins(found, unit=changes)
+        request = self.request_of(site, key.device)
+        if request.tokens is not None and request.tokens.shape[1] != n_key:  # a layer that reads fewer positions
+            request = replace(request, tokens=None)
+        attended, changed = self.plan.attend(site.info, query, key, value, score, request, impl="auto")
+        weights = attended.output if changes else found.weights
+        info = site.info if score.window is None else replace(site.info, window_size=score.window)
+        self.on_layer(
+            LayerCapture(
+                info=info,
+                query=query,
+                key=key,
+                value=key,
+                score=changed,
+                lse=attended.lse,
+                measures=attended.measures,
+                implementation="dense",
+                dense=weights,
+                **self.stream_of(site),
+            )
+        )
+        return weights if changes else None
 
 
 @contextmanager
 def capture(
     model,
-    request: MeasureRequest | None = None,
+    request: MeasureRequest | Mapping[str, MeasureRequest] | None = None,
     *,
     impl: str = "auto",
     on_layer: Callable[[LayerCapture], None] | None = None,
@@ -107,6 +164,7 @@ def capture(
     in the sequence this yields; with it each LayerCapture is handed over when its layer is done, and not kept. Inside,
     the model evaluates and makes no gradients. On exit everything that was changed on this very model is as before,
     also after an error. A left-padded batch needs position_ids where the model does not derive them from the mask.
+    `request`: what is measured, for all kinds of attention or by kind.
 
     With `interventions` the model runs as they change it, and what is captured is the map after the change;
     `segments` are those of the prompt, which interventions may name. Edits of the prompt are made before, see
@@ -124,8 +182,15 @@ def capture(
         plan(interventions, survey(module).layers, segments),
         on_layer or captured.append,
     )
-    with switched(module, session.attend):
-        hooks = [module.register_forward_pre_hook(session.start_pass)]
+    with ExitStack() as stack:
+        if survey(module).dense:
+            if impl != "auto":
+                raise Refused(f"This model's own probabilities are captured: leave impl at auto, not {impl!r}.")
+            stack.enter_context(implementation(module, "eager"))
+            stack.enter_context(watched(sites, session.softmax))
+        else:
+            stack.enter_context(switched(module, session.attend))
+        hooks = [module.register_forward_pre_hook(session.start_pass, with_kwargs=True)]
         for block in {site.block for found in sites.values() for site in found if site.block is not None}:
             hooks.append(block.register_forward_pre_hook(session.enter_block, with_kwargs=True))
         try:

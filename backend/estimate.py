@@ -19,13 +19,17 @@ from backend.errors import Refused
 from backend.models import LoadedModel
 from backend.options import MEGABYTE, Options, exact_heads
 from backend.settings import DISK_RESERVE_MB
+from backend.sites import survey
 from backend.store.database import WRITER_MEMORY
-from backend.store.exact import SMALL_ANALYSIS
+from backend.store.exact import DENSE_FLOAT16, DENSE_FLOAT32, SMALL_ANALYSIS
 from backend.types import LayerInfo
 
 FIXED_SECONDS = 0.3  # what a run takes however short the prompt is: tokens, tables, publishing
 ROW_BYTES, KEY_BYTES, LINK_BYTES = 45, 18, 7  # on disk, per row of a head, key of a head, link; measured
 FILE_BYTES = 1.5 * MEGABYTE  # an analysis of one token
+TARGET_TOKENS = 64  # of a target that the model writes, where no number was asked for
+
+Sizes = dict[str, tuple[int, int]]  # kind -> queries, keys
 
 
 @dataclass(frozen=True)
@@ -41,18 +45,28 @@ class Estimate:
     sentence: str
 
 
-def estimate(model: LoadedModel, n_tokens: int, options: Options | None = None) -> Estimate:
-    """What analysing n_tokens with this model and these options will take. Runs nothing."""
+def estimate(
+    model: LoadedModel, n_tokens: int, options: Options | None = None, *, n_target: int | None = None
+) -> Estimate:
+    """What analysing n_tokens with this model and these options will take. Runs nothing.
+
+    n_target: tokens of an encoder-decoder's target, where it is given.
+    """
     options = options or Options()
     layers = attention_layers(model)
-    vectors = sum((layer.heads + layer.key_heads) * layer.head_dim for layer in layers)
-    item = 4 if 4 * vectors * n_tokens < SMALL_ANALYSIS else 2
+    sizes = sizes_of(n_tokens, n_target or options.new_tokens or TARGET_TOKENS)
+    dense = survey(model.model).dense
+    vectors = sum(
+        (layer.heads * sizes[layer.kind][0] + layer.key_heads * sizes[layer.kind][1]) * layer.head_dim
+        for layer in layers
+    )
+    item = 4 if 4 * vectors < SMALL_ANALYSIS else 2
 
     def kept_bytes(layer: LayerInfo, heads: int) -> int:
-        return codec_bytes(layer, heads, n_tokens, item)
+        return dense_bytes(sizes[layer.kind], heads) if dense else codec_bytes(layer, heads, sizes[layer.kind], item)
 
     exact = exact_heads(options.exact_maps, options.disk_budget_mb, layers, kept_bytes)
-    disk = disk_bytes(layers, exact, n_tokens, options, kept_bytes, model.causal) / MEGABYTE
+    disk = disk_bytes(layers, exact, sizes, options, kept_bytes, model.causal) / MEGABYTE
     seconds = FIXED_SECONDS + work(model, n_tokens) / speed(model)
     kept, n_heads = sum(map(len, exact)), sum(layer.heads for layer in layers)
     return Estimate(
@@ -66,6 +80,16 @@ def estimate(model: LoadedModel, n_tokens: int, options: Options | None = None) 
     )
 
 
+def sizes_of(n_tokens: int, n_target: int) -> Sizes:
+    """Queries and keys of every kind of attention, for a prompt and a target of so many tokens."""
+    return {
+        "self": (n_tokens, n_tokens),
+        "encoder": (n_tokens, n_tokens),
+        "decoder": (n_target, n_target),
+        "cross": (n_target, n_tokens),
+    }
+
+
 def attention_layers(model: LoadedModel) -> list[LayerInfo]:
     """The layers that have maps, in order."""
     return [layer for layer in model.describe().layers if layer.attention == "softmax"]
@@ -73,6 +97,11 @@ def attention_layers(model: LoadedModel) -> list[LayerInfo]:
 
 def refuse_unless_it_fits(model: LoadedModel, needed: Estimate, folder: Path) -> None:
     """Refused where memory or disk would not do, with both numbers."""
+    if survey(model.model).dense and needed.n_tokens > DENSE_FLOAT16:
+        raise Refused(
+            f"The prompt has {needed.n_tokens:,} tokens. {model.name} computes its own softmax, whose maps are kept "
+            f"whole, and that is done up to {DENSE_FLOAT16:,} tokens. Shorten the prompt."
+        )
     free = free_memory_mb(model)
     if needed.memory_mb > free:
         raise Refused(
@@ -139,27 +168,34 @@ def _speed_of_device(device: str) -> float:
 # -- memory and disk --------------------------------------------------------------------------------------------------
 
 
-def codec_bytes(layer: LayerInfo, heads: int, n_tokens: int, item: int) -> int:
+def codec_bytes(layer: LayerInfo, heads: int, size: tuple[int, int], item: int) -> int:
     """Bytes of queries, keys and log-sum-exps of some heads of a layer; item: 4 = float32, 2 = 16-bit integers."""
     if not heads:
         return 0
+    queries, keys = size
     key_heads = min(layer.key_heads, heads)
-    vectors = (heads + key_heads) * layer.head_dim * item
-    scales = (heads + key_heads) * 4 if item == 2 else 0
-    return n_tokens * (vectors + scales + heads * 4)
+    vector = layer.head_dim * item + (4 if item == 2 else 0)
+    return heads * queries * (vector + 4) + key_heads * keys * vector
 
 
-def disk_bytes(layers: Sequence[LayerInfo], exact, n_tokens: int, options: Options, kept_bytes, causal: bool) -> float:
+def dense_bytes(size: tuple[int, int], heads: int) -> int:
+    """Bytes of whole maps of some heads of a layer."""
+    return heads * size[0] * size[1] * (4 if max(size) <= DENSE_FLOAT32 else 2)
+
+
+def disk_bytes(layers: Sequence[LayerInfo], exact, sizes: Sizes, options: Options, kept_bytes, causal: bool) -> float:
     """Bytes of the whole file."""
     total = FILE_BYTES
-    side = min(options.pooled, n_tokens)
-    cells = side * (side + 1) // 2 if causal else side * side
     for layer, heads in zip(layers, exact, strict=True):
+        queries, keys = sizes[layer.kind]
+        sides = [min(options.pooled, length) for length in (queries, keys)]
+        triangle = (causal or layer.kind == "decoder") and queries == keys
+        cells = sides[0] * (sides[0] + 1) // 2 if triangle else sides[0] * sides[1]
         total += kept_bytes(layer, len(heads))
-        total += layer.heads * n_tokens * (ROW_BYTES + KEY_BYTES)
-        pooled = layer.heads if n_tokens > options.pooled else layer.heads - len(heads)
+        total += layer.heads * (queries * ROW_BYTES + keys * KEY_BYTES)
+        pooled = layer.heads if max(queries, keys) > options.pooled else layer.heads - len(heads)
         total += 4 * pooled * cells  # mean and max in float16
-        total += (layer.heads - len(heads)) * n_tokens * options.top_links * LINK_BYTES
+        total += (layer.heads - len(heads)) * queries * options.top_links * LINK_BYTES
     return total
 
 

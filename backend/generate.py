@@ -25,7 +25,8 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from backend.attention import Call, switched, turn
+from backend.attention import Call, implementation, switched, turn
+from backend.dense import Softmax, described, stand_ins, watched
 from backend.errors import Cancelled, Refused
 from backend.intervene import plan
 from backend.interventions import Intervention, PromptEdit
@@ -48,7 +49,7 @@ WRITTEN = (
 class Generated:
     """What was written."""
 
-    token_ids: list[int]  # without the prompt
+    token_ids: list[int]  # without the prompt; of an encoder-decoder the whole target, its start token first
     ended: bool  # the model ended the text itself
 
 
@@ -74,12 +75,12 @@ class Writing:
             raise Refused(f"top_p: expected a share above 0 and up to 1, got {self.top_p!r}.")
         if self.num_beams > 1 and self.temperature is not None:
             raise Refused("Beams look for the most probable text, sampling draws one: give num_beams or temperature.")
-        if not model.predicts_next or getattr(model.model.config, "is_encoder_decoder", False):
+        if not model.predicts_next:
             raise Refused(f"{model.name} does not write text: leave new_tokens at 0, or take a decoder model.")
-        most = model.max_positions
-        if most is not None and n_prompt + self.new_tokens > most:
+        most, before = model.max_positions, 1 if model.two_sided else n_prompt
+        if most is not None and before + self.new_tokens > most:
             raise Refused(
-                f"The prompt has {n_prompt} tokens, {self.new_tokens} shall be written, and {model.name} takes at most "
+                f"The prompt has {before} tokens, {self.new_tokens} shall be written, and {model.name} takes at most "
                 f"{most} together. Shorten the prompt or write fewer."
             )
 
@@ -102,7 +103,8 @@ def generate(
     writing.check(model, len(token_ids))
     changes = [edit for edit in interventions if not isinstance(edit, PromptEdit)]
     ids = torch.tensor([list(token_ids)], device=model.device)
-    watch = Watch(len(token_ids), progress or (lambda _: None), cancelled or (lambda: False))
+    start = 1 if model.two_sided else len(token_ids)
+    watch = Watch(start, progress or (lambda _: None), cancelled or (lambda: False))
     with torch.inference_mode(), changed(model, changes, segments, impl) if changes else evaluating(model):
         written = model.model.generate(
             input_ids=ids,
@@ -113,11 +115,14 @@ def generate(
             # A cache that drops what left a layer's window would number its keys anew; see `changed`.
             **({"cache": DynamicCache()} if changes and windowed(model) else {}),
         )
-    new = written[0, len(token_ids) :].tolist()
+    new = written[0, start:].tolist()
     ends = ends_of(model)
     while len(new) > 1 and new[-2] in ends:
         new.pop()  # padding behind the end of a beam
-    return Generated(new, ended=new[-1] in ends)
+    ended = bool(new) and new[-1] in ends
+    if model.two_sided:  # the end is no position whose row would say what comes next
+        return Generated(written[0, :start].tolist() + (new[:-1] if ended else new), ended)
+    return Generated(new, ended)
 
 
 def configuration(model: LoadedModel, writing: Writing) -> GenerationConfig:
@@ -139,7 +144,17 @@ def configuration(model: LoadedModel, writing: Writing) -> GenerationConfig:
         return_dict_in_generate=False,
         output_attentions=False,
         output_scores=False,
+        **(target_settings(model) if model.two_sided else {}),
     )
+
+
+def target_settings(model: LoadedModel) -> dict:
+    """What an encoder-decoder's targets begin with, and the tokens that are never part of them."""
+    own = model.model.generation_config
+    kept = ("forced_bos_token_id", "bad_words_ids", "suppress_tokens", "begin_suppress_tokens")
+    return {"decoder_start_token_id": model.start_of_target()} | {
+        name: value for name in kept if (value := getattr(own, name, None)) is not None
+    }
 
 
 def ends_of(model: LoadedModel) -> list[int]:
@@ -205,8 +220,18 @@ def changed(
         attended, _ = made.attend(infos[call.module], call.query, call.key, call.value, call.score, NOTHING, impl=impl)
         return attended.output
 
-    with switched(model.model, handler):
-        yield
+    def softmax(one: Softmax) -> Tensor | None:
+        info = infos[one.module]
+        if (info.kind, info.layer) not in made.changes:
+            return None
+        return made.attend(info, *stand_ins(one, unit=True), described(one), NOTHING, impl="auto")[0].output
+
+    if found.dense:
+        with implementation(model.model, "eager"), watched(infos, softmax):
+            yield
+    else:
+        with switched(model.model, handler):
+            yield
 
 
 @contextmanager

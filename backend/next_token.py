@@ -22,6 +22,7 @@ class Tap:
     """What entered the output projection."""
 
     head: nn.Module | None  # None: the model has none (encoders)
+    bias: Tensor | None = None  # [1, V], which some encoder-decoders add behind the projection
     hidden: Tensor | None = None  # [1, N, model]
 
 
@@ -31,7 +32,7 @@ def tapped(model: nn.Module) -> Iterator[Tap]:
 
     Other threads that run the model meanwhile are left alone.
     """
-    tap, thread = Tap(model.get_output_embeddings()), threading.get_ident()
+    tap, thread = Tap(model.get_output_embeddings(), getattr(model, "final_logits_bias", None)), threading.get_ident()
     if tap.head is None:
         yield tap
         return
@@ -63,7 +64,7 @@ class NextToken:
     def read(cls, tap: Tap, last_logits: Tensor, config) -> NextToken:
         """From a tap after the forward pass. What the model gave for the last position tells what `finish` is."""
         projected = tap.head(tap.hidden[:, -1:])[0, 0]
-        return cls(tap.head, tap.hidden[0], last_logits, after_projection(projected, last_logits, config))
+        return cls(tap.head, tap.hidden[0], last_logits, after_projection(projected, last_logits, config, tap.bias))
 
     def logits(self, start: int, stop: int) -> Iterator[tuple[int, Tensor]]:
         """(first position, float32 logits [rows, V]) of positions start .. stop - 1, in chunks."""
@@ -105,12 +106,16 @@ def best(logits: Tensor, count: int) -> list[tuple[int, float]]:
     return list(zip(ids.tolist(), values.tolist(), strict=True))
 
 
-def after_projection(projected: Tensor, given: Tensor, config) -> Callable[[Tensor], Tensor] | None:
+def after_projection(
+    projected: Tensor, given: Tensor, config, bias: Tensor | None = None
+) -> Callable[[Tensor], Tensor] | None:
     """What the model does to its projected logits: the candidate that gives what the model gave, else None."""
     cap, scale, scaling = (
         getattr(config, name, None) for name in ("final_logit_softcapping", "logit_scale", "logits_scaling")
     )
     candidates: list[Callable[[Tensor], Tensor]] = [lambda logits: logits]
+    if bias is not None:
+        candidates.append(lambda logits: logits + bias[0].to(logits.device))
     if cap:
         candidates.append(lambda logits: cap * torch.tanh(logits / cap))
     if scale:

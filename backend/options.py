@@ -122,7 +122,9 @@ def exact_heads(
 
 def _chosen(pairs: list, layers: Sequence[LayerInfo]) -> list[tuple[int, ...]]:
     """The heads named as (layer, head); Refused for one that the model does not have."""
-    heads_of = {layer.layer: layer.heads for layer in layers}
+    heads_of: dict[int, int] = {}
+    for layer in layers:  # of every kind that has a layer of this number
+        heads_of[layer.layer] = max(layer.heads, heads_of.get(layer.layer, 0))
     chosen: dict[int, set[int]] = {}
     for pair in pairs:
         if not (isinstance(pair, tuple | list) and len(pair) == 2 and all(type(part) is int for part in pair)):
@@ -133,4 +135,4 @@ def _chosen(pairs: list, layers: Sequence[LayerInfo]) -> list[tuple[int, ...]]:
         if not 0 <= head < heads_of[layer]:
             raise Refused(f"Options.exact_maps: layer {layer} has heads 0 to {heads_of[layer] - 1}, got {head}.")
         chosen.setdefault(layer, set()).add(head)
-    return [tuple(sorted(chosen.get(layer.layer, ()))) for layer in layers]
+    return [tuple(head for head in sorted(chosen.get(layer.layer, ())) if head < layer.heads) for layer in layers]

@@ -15,11 +15,12 @@ from threading import Event
 
 from backend.edit_prompt import encode_edited
 from backend.errors import Damaged, NotFound, NotSaved, Refused, StoreError
-from backend.estimate import Estimate, estimate, refuse_unless_it_fits
+from backend.estimate import TARGET_TOKENS, Estimate, estimate, refuse_unless_it_fits
 from backend.intervene import check_interventions
 from backend.models import LoadedModel
 from backend.options import Options
 from backend.prompts import EncodedPrompt, Prompt
+from backend.reading import check_target, given_target
 from backend.run import Progress, Run, writing_of
 from backend.store import Analysis, AnalysisWriter, Library, TemporaryLibrary
 
@@ -57,13 +58,12 @@ def analyse(
     told = progress or (lambda *_: None)
     told("prepare", 0, 0, None)
     encoded = encode_edited(model, prompt, options.changes)
+    target = target_of(model, prompt, options)
     check_length(encoded, options)
-    check_changes(model, encoded, options)
-    if (writing := writing_of(options)) is not None:
-        writing.check(model, len(encoded.token_ids))
-    needed = estimate(model, len(encoded.token_ids) + options.new_tokens, options)
+    check_changes(model, encoded, target, options)
+    needed = needs(model, encoded, target, options)
     refuse_unless_it_fits(model, needed, library.path if library is not None else Path(gettempdir()))
-    run = Run(model, encoded, options, needed, told, is_set(cancel), visibility, owner)
+    run = Run(model, encoded, options, needed, told, is_set(cancel), visibility, owner, target)
     if library is None:
         return run.into(TemporaryLibrary())
     stored = library.find(run.key, owner=owner, visibility=visibility)  # who asks for a private one gets a private one
@@ -76,6 +76,16 @@ def analyse(
         except StoreError as error:
             failure = error
     raise not_saved(run, library, failure) from failure
+
+
+def needs(model: LoadedModel, encoded: EncodedPrompt, target: EncodedPrompt | None, options: Options) -> Estimate:
+    """What the run will take. Refused where the text that was asked for cannot be written."""
+    writing = writing_of(options, model) if target is None else None
+    if writing is not None:
+        writing.check(model, len(encoded.token_ids))
+    behind = 0 if model.two_sided else options.new_tokens
+    n_target = None if target is None else len(target.token_ids)
+    return estimate(model, len(encoded.token_ids) + behind, options, n_target=n_target)
 
 
 def not_saved(run: Run, library: Library, failure: StoreError) -> NotSaved | StoreError:
@@ -108,17 +118,32 @@ def check_length(encoded: EncodedPrompt, options: Options) -> None:
         raise Refused(f"The prompt has {count:,} tokens and at most {options.max_tokens:,} are allowed. Shorten it.")
 
 
-def check_changes(model: LoadedModel, encoded: EncodedPrompt, options: Options) -> None:
+def target_of(model: LoadedModel, prompt: str | Prompt | list[int], options: Options) -> EncodedPrompt | None:
+    """The tokens of the prompt's target; None where it has none. Refused where it makes no sense."""
+    target = prompt.target if isinstance(prompt, Prompt) else None
+    check_target(model, target)
+    if target is None:
+        return None
+    if options.new_tokens:
+        raise Refused("A target was given, so that nothing is written: leave new_tokens at 0, or leave the target out.")
+    return given_target(model, target)
+
+
+def check_changes(model: LoadedModel, encoded: EncodedPrompt, target: EncodedPrompt | None, options: Options) -> None:
     """Refused for interventions that do not fit the model or the prompt."""
-    if options.changes:
-        check_interventions(
-            options.changes,
-            model.describe().layers,
-            causal=model.causal,
-            n_tokens=len(encoded.token_ids),
-            segments=encoded.segments,
-            new_tokens=options.new_tokens,
-        )
+    changes = options.changes
+    decoder = [change for change in changes if getattr(change, "kind", "self") == "decoder"]
+    written = target is None and model.two_sided
+    for edits, read in ((decoder, target), ([change for change in changes if change not in decoder], encoded)):
+        if edits:
+            check_interventions(
+                edits,
+                model.describe().layers,
+                causal=model.causal or edits is decoder,
+                n_tokens=TARGET_TOKENS + 1 if read is None else len(read.token_ids),
+                segments=encoded.segments if read is None else read.segments,
+                new_tokens=options.new_tokens if not model.two_sided or written else 0,
+            )
 
 
 def is_set(cancel: Event | Callable[[], bool] | None) -> Callable[[], bool]:

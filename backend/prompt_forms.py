@@ -29,7 +29,7 @@ class Prompt:
     pair: tuple[str, str] | None = None  # sentence pair for encoders
     image: Any = None
     audio: Any = None
-    target: str | None = None  # decoder's text of an encoder-decoder
+    target: str | None = None  # decoder's text of an encoder-decoder; None = written by the model, greedily
     parse_special: bool = False  # text such as "<s>" is text unless asked otherwise
 
 
@@ -51,8 +51,8 @@ def main_form(prompt: Prompt) -> str:
     given = [name for name in FORMS if getattr(prompt, name) is not None]
     if len(given) != 1:
         raise Refused(f"A prompt has exactly one of {', '.join(FORMS[:5])}; got {', '.join(given) or 'none of them'}.")
-    if given[0] in ("image", "audio") or prompt.target is not None:
-        raise Refused("Prompts with pictures, sound or a decoder's target are not offered yet. Give text.")
+    if given[0] in ("image", "audio"):
+        raise Refused("Prompts with pictures or sound are not offered yet. Give text.")
     needs_question = given[0] in ("documents", "examples")
     if needs_question != (prompt.question is not None):
         raise Refused(f"{given[0]} {'needs' if needs_question else 'takes no'} question.")
@@ -81,7 +81,7 @@ def spoken(chat) -> list[str]:
 
 def check_texts(prompt: Prompt) -> None:
     """Refuse empty parts and characters that no tokenizer can read."""
-    for name in ("text", "chat", "documents", "examples", "question", "pair"):
+    for name in ("text", "chat", "documents", "examples", "question", "pair", "target"):
         value = getattr(prompt, name)
         if value is None:
             continue

@@ -57,8 +57,8 @@ _locks: weakref.WeakKeyDictionary[Any, threading.Lock] = weakref.WeakKeyDictiona
 _locks_lock = threading.Lock()
 
 
-def tokenise(tokenizer, *texts: str, add_special: bool, parse_special: bool):
-    """The tokenizer's answer, with spans where it gives them.
+def tokenise(tokenizer, *texts: str, add_special: bool, parse_special: bool, target: bool = False):
+    """The tokenizer's answer, with spans where it gives them. `target`: as the text that a decoder reads.
 
     Whether text may become special tokens is a state of the tokenizer, so that one thread at a time may ask.
     """
@@ -68,7 +68,8 @@ def tokenise(tokenizer, *texts: str, add_special: bool, parse_special: bool):
         before = getattr(tokenizer, "split_special_tokens", False)
         try:
             return tokenizer(
-                *texts,
+                *(() if target else texts),
+                **({"text_target": texts[0]} if target else {}),
                 add_special_tokens=add_special,
                 split_special_tokens=not parse_special,
                 return_offsets_mapping=bool(tokenizer.is_fast),

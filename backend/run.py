@@ -6,21 +6,23 @@ import json
 import platform
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 
 import torch
 
 from backend.capture import capture
 from backend.errors import Refused
-from backend.estimate import Estimate, attention_layers, learn_speed
+from backend.estimate import TARGET_TOKENS, Estimate, attention_layers, learn_speed
 from backend.generate import Writing, continued, generate
 from backend.interventions import sentences
 from backend.models import LoadedModel
 from backend.next_token import NextToken, Tap, tapped
 from backend.options import Options
 from backend.prompts import EncodedPrompt
+from backend.reading import Reading, written_target
 from backend.run_layers import Layers
+from backend.sites import survey
 from backend.store import Analysis, AnalysisWriter, Library, cache_key
 from backend.types import Prediction, RunRecord, Token
 from kernels.api import why_no_triton
@@ -58,7 +60,8 @@ class Run:
     cancelled: Callable[[], bool]
     visibility: str
     owner: str | None
-    read: EncodedPrompt = field(init=False)  # the prompt, and what was written behind it
+    target: EncodedPrompt | None = None  # of an encoder-decoder, where it was given
+    read: Reading = field(init=False)  # the prompt, and what was written behind it
 
     def __post_init__(self) -> None:
         self.implementation = resolved(self.options.impl, self.model)
@@ -74,6 +77,7 @@ class Run:
                 "text": self.encoded.text,
                 "segments": [asdict(segment) for segment in self.encoded.segments],
                 "architecture": architecture(self.model),
+                "target": None if self.target is None else self.target.token_ids,
             },
         )
 
@@ -89,7 +93,7 @@ class Run:
         layers = self._layers(writer)
         with torch.inference_mode():
             with tapped(self.model.model) as tap, self._capture(layers):
-                output = self.model.model(**self._inputs())
+                output = self.model.model(**self.read.inputs(self.model))
             layers.stop_if_cancelled()
             after_layers = time.perf_counter()
             self.progress("tokens", layers.done, layers.done, layers.rest_seconds)
@@ -106,30 +110,37 @@ class Run:
         info = self._info(layers, timings, notices)
         record = RunRecord(tokens, self.read.segments, predictions, info)
         analysis_id = writer.publish(record, visibility=self.visibility, owner=self.owner)
-        learn_speed(self.model, len(self.read.token_ids), time.perf_counter() - after_writing)
+        learn_speed(self.model, len(self.read.encoded.token_ids), time.perf_counter() - after_writing)
         return writer.library.open(analysis_id)
 
-    def _written(self) -> EncodedPrompt:
-        """The prompt with what the model writes behind it, where that was asked for."""
-        writing, encoded = writing_of(self.options), self.encoded
+    def _written(self) -> Reading:
+        """The prompt with what the model writes behind it, or as a target, where that was asked for."""
+        encoded = self.encoded
+        if self.target is not None:
+            return Reading(encoded, len(self.target.token_ids), self.target)
+        writing = writing_of(self.options, self.model)
         if writing is None:
-            return encoded
-        generated = generate(
+            return Reading(encoded, len(encoded.token_ids))
+        if self.model.two_sided:
+            return Reading(encoded, 1, written_target(self.model, self._generate(writing)))
+        return Reading(continued(self.model, encoded, self._generate(writing)), len(encoded.token_ids))
+
+    def _generate(self, writing: Writing) -> list[int]:
+        return generate(
             self.model,
-            encoded.token_ids,
+            self.encoded.token_ids,
             writing,
             interventions=self.options.changes,
-            segments=encoded.segments,
+            segments=self.encoded.segments,
             impl=self.options.impl,
             progress=lambda written: self.progress("write", written, writing.new_tokens, None),
             cancelled=self.cancelled,
-        )
-        return continued(self.model, encoded, generated.token_ids)
+        ).token_ids
 
     def _capture(self, layers: Layers):
         return capture(
             self.model,
-            self._request(),
+            self._requests(),
             impl=self.options.impl,
             on_layer=layers,
             interventions=self.options.changes,
@@ -141,46 +152,35 @@ class Run:
         return Layers(
             write=writer.layer,
             exact=dict(zip(places, self.needed.exact_heads, strict=True)),
-            tokens=self._input_ids(),
+            tokens=self.read.ids(self.model.device),
             progress=self.progress,
             cancelled=self.cancelled,
             rest_seconds=0.1 * self.needed.seconds,
         )
 
-    def _input_ids(self) -> torch.Tensor:
-        return torch.tensor([self.read.token_ids], device=self.model.device)  # [1, N]
-
-    def _inputs(self) -> dict:
-        inputs = {"input_ids": self._input_ids()}
-        if self.model.causal:
-            inputs["use_cache"] = False
-        if self.read.token_types is not None:
-            inputs["token_type_ids"] = torch.tensor([self.read.token_types], device=self.model.device)
-        return inputs
-
-    def _request(self) -> MeasureRequest:
+    def _requests(self) -> dict[str, MeasureRequest]:
+        """What is measured, by kind: between the two sequences of a cross-attention there is no distance."""
         all_exact = sum(map(len, self.needed.exact_heads)) == self.needed.n_heads
-        return MeasureRequest(
-            pooled=self.options.pooled,
-            top=0 if all_exact else self.options.top_links,
-            tokens=self._input_ids(),
-        )
+        top = 0 if all_exact else self.options.top_links
+        own = {
+            kind: MeasureRequest(pooled=self.options.pooled, top=top, tokens=ids)
+            for kind, ids in self.read.ids(self.model.device).items()
+        }
+        return {"cross": MeasureRequest(pooled=self.options.pooled, top=top, distances=False), **own}
 
     def _next_tokens(self, tap: Tap, output) -> tuple[list[Token], list[Prediction], list[str]]:
         """The token table with log-probabilities, the predictions, and what must be said about them."""
-        tokens, notices = self.read.tokens, list(self.read.notices)
+        notices = list(self.read.notices)
         if not self.model.predicts_next:
-            return tokens, [], notices
+            return self.read.tokens(), [], notices
         expects = NextToken.read(tap, output.logits[0, -1], self.model.config)
-        logprobs = expects.logprobs(self.read.token_ids)
+        logprobs = expects.logprobs(self.read.going_on.token_ids)
         if logprobs is None:
             notices.append(NO_PROBABILITIES)
-        else:
-            tokens = [replace(token, logprob=value) for token, value in zip(tokens, logprobs, strict=True)]
         # After the last position, and after each one behind which a token was written.
-        first = len(self.encoded.token_ids) - 1
+        first = self.read.n_given - 1
         return (
-            tokens,
+            self.read.tokens(logprobs),
             [
                 Prediction(position, rank, token_id, text_of(self.model, token_id), logprob)
                 for position, best in expects.predictions(first, self.options.predictions)
@@ -203,6 +203,7 @@ class Run:
             "prompt": self.encoded.prompt,
             "segments": [asdict(segment) for segment in self.read.segments],
             "n_prompt_tokens": len(self.encoded.token_ids),
+            **({} if self.read.target is None else {"n_target_tokens": len(self.read.target.token_ids)}),
             "dtype": self.model.dtype,
             "device": str(self.model.device),
             "implementation": layers.implementation,
@@ -221,6 +222,12 @@ class Run:
 
 def resolved(impl: str, model: LoadedModel) -> str:
     """The implementation that `attend` will choose for this model. Refused for triton where it cannot run."""
+    if survey(model.model).dense:
+        if impl != "auto":
+            raise Refused(
+                f"Options.impl: {model.name} computes its own softmax, which is captured as it is: leave auto."
+            )
+        return "dense"
     weight = model.model.get_input_embeddings().weight
     why_not = why_no_triton(weight)
     if impl == "triton" and why_not is not None:
@@ -230,11 +237,12 @@ def resolved(impl: str, model: LoadedModel) -> str:
     return "triton" if weight.is_cuda and why_not is None else "tiled"
 
 
-def writing_of(options: Options) -> Writing | None:
-    """How text is to be written; None where none is asked for."""
-    if options.new_tokens == 0:
+def writing_of(options: Options, model: LoadedModel) -> Writing | None:
+    """How text is to be written; None where none is asked for. An encoder-decoder without a target writes one."""
+    if options.new_tokens == 0 and not model.two_sided:
         return None
-    return Writing(options.new_tokens, options.num_beams, options.temperature, options.top_p, options.seed)
+    new_tokens = options.new_tokens or TARGET_TOKENS
+    return Writing(new_tokens, options.num_beams, options.temperature, options.top_p, options.seed)
 
 
 def text_of(model: LoadedModel, token_id: int) -> str:

@@ -13,11 +13,22 @@ from torch import Tensor
 
 from backend import statistics
 from backend.baselines import uniform_measures, uniform_statistics
+from backend.dense import rule_of
 from backend.errors import Cancelled, Refused
 from backend.types import LayerCapture, LayerInfo, LayerRecord
 from kernels.score import ScoreSpec
+from kernels.window import visible
 
 Place = tuple[str, int]  # kind and layer
+BETWEEN_POSITIONS = (
+    "mean_distance",
+    "self_mass",
+    "previous_mass",
+    "duplicate_mass",
+    "induction_mass",
+    "distance_sum",
+    "distance_rows",
+)
 STOPPED = "The run was stopped; nothing was stored."
 
 
@@ -27,7 +38,7 @@ class Layers:
 
     write: Callable[[LayerRecord], None]
     exact: Mapping[Place, tuple[int, ...]]  # heads whose exact maps are kept
-    tokens: Tensor  # [1, N] ids of the keys
+    tokens: Mapping[str, Tensor]  # kind -> [1, N] ids, where queries and keys are the same tokens
     progress: Callable[[str, int, int, float | None], None]
     cancelled: Callable[[], bool]
     rest_seconds: float  # what comes after the last layer, estimated
@@ -44,8 +55,9 @@ class Layers:
         start = time.perf_counter()
         refuse_nan(captured)
         self.implementation = captured.implementation
-        self.write(record(captured, self.exact[captured.info.kind, captured.info.layer]))
-        self._add_uniform(captured)
+        made = record(captured, self.exact[captured.info.kind, captured.info.layer])
+        self.write(made)
+        self._add_uniform(captured, made.score)
         self.done += 1
         self.peak_bytes = max(self.peak_bytes, memory_in_use(captured.query.device))
         now = time.perf_counter()
@@ -57,9 +69,14 @@ class Layers:
         if self.cancelled():
             raise Cancelled(STOPPED)
 
-    def _add_uniform(self, captured: LayerCapture) -> None:
+    def tokens_of(self, info: LayerInfo, n_key: int) -> Tensor | None:
+        """The ids of the keys of a layer; None where its keys are not the tokens one by one."""
+        tokens = self.tokens.get(info.kind)
+        return tokens if tokens is not None and n_key == tokens.shape[1] else None
+
+    def _add_uniform(self, captured: LayerCapture, score: ScoreSpec) -> None:
         """The baseline of this layer; layers of the same visibility share one."""
-        info, score, device = captured.info, captured.score, captured.query.device
+        info, device = captured.info, captured.query.device
         n_query, n_key = captured.query.shape[2], captured.key.shape[2]
         key = visibility(score, info, n_query, n_key)
         if key is None or key not in self._baselines:
@@ -68,7 +85,7 @@ class Layers:
                 n_query,
                 n_key,
                 heads=heads_apart(score),
-                tokens=self.tokens.to(device) if n_key == self.tokens.shape[1] else None,
+                tokens=None if (tokens := self.tokens_of(info, n_key)) is None else tokens.to(device),
                 device=device,
             )
             values = uniform_statistics(measures, info)
@@ -113,6 +130,10 @@ def record(captured: LayerCapture, exact: tuple[int, ...]) -> LayerRecord:
     """One captured layer of one sample, on the CPU, with its statistics."""
     info = captured.info
     measures = {name: without_batch(name, values).cpu() for name, values in captured.measures.items()}
+    if info.kind == "cross":  # its rows and keys are two sequences, between which there is no distance
+        measures = {name: values for name, values in measures.items() if name not in BETWEEN_POSITIONS}
+    if captured.dense is not None:
+        return dense_record(captured, measures, exact)
     shared = info.heads // info.key_heads
     return LayerRecord(
         info=info,
@@ -128,6 +149,28 @@ def record(captured: LayerCapture, exact: tuple[int, ...]) -> LayerRecord:
         hidden_norm=first_sample(captured.hidden_norm),
         hidden_max=first_sample(captured.hidden_max),
         exact=exact,
+    )
+
+
+def dense_record(captured: LayerCapture, measures: dict[str, Tensor], exact: tuple[int, ...]) -> LayerRecord:
+    """The same of a model's own probabilities: the rule that is kept says who sees whom, and nothing of weights."""
+    n_query, n_key = captured.dense.shape[2:]
+    seen = visible(captured.score, n_query, n_key, slice(0, n_query), slice(0, n_key))
+    return LayerRecord(
+        info=captured.info,
+        score=rule_of(seen[:1]).to("cpu"),
+        query=captured.query[0].cpu(),
+        key=captured.key[0].cpu(),
+        lse=captured.lse[0].float().cpu(),
+        measures=measures,
+        statistics=all_statistics(measures, captured.info),
+        key_norm=None,
+        value_norm=None,
+        output_norm=None,
+        hidden_norm=first_sample(captured.hidden_norm),
+        hidden_max=first_sample(captured.hidden_max),
+        exact=exact,
+        dense=captured.dense[0].float().cpu(),
     )
 
 

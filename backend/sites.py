@@ -1,18 +1,21 @@
 """Where a model computes attention: found by running it once on a few tokens, not by guessing from names.
 
 The survey of a model is kept as long as the model lives. It gives the attention layers in call order, the block each
-belongs to, the output projection where it is a plain matrix, and the layers that do something else.
+belongs to, the output projection where it is a plain matrix, and the layers that do something else. A model past
+transformers' attention interface is surveyed through its softmaxes (backend/dense.py).
 """
 
 from __future__ import annotations
 
+import inspect
 import weakref
 from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor, nn
 
-from backend.attention import Call, switched
+from backend.attention import Call, implementation, switched
+from backend.dense import Softmax, described, watched
 from backend.errors import Refused
 from backend.families import family_of, mixer_name
 from backend.types import LayerInfo
@@ -20,6 +23,7 @@ from kernels.api import attend
 from kernels.measures import NOTHING
 
 PROBE_TOKENS = 6
+SIZES = ("heads", "key_heads", "head_dim", "value_dim")
 
 
 @dataclass(eq=False)
@@ -41,6 +45,7 @@ class Survey:
 
     sites: tuple[Site, ...]
     layers: tuple[LayerInfo, ...]
+    dense: bool = False  # its softmaxes are watched, there are no queries and keys
 
 
 _surveys: weakref.WeakKeyDictionary[nn.Module, Survey] = weakref.WeakKeyDictionary()
@@ -52,27 +57,47 @@ def survey(model: nn.Module) -> Survey:
         family = family_of(model.config.get_text_config().model_type)
         if family is not None and family.refusal:
             raise Refused(f"Models of type {model.config.model_type} cannot be captured: {family.refusal}.")
-        calls, projections = probe(model)
-        if not calls:
-            raise Refused(no_sites(model))
-        infos = number(model, calls)
+        found, failure = [], None
+        if family is None or not family.dense:
+            try:
+                found = probe(model)
+            except Refused as error:
+                failure = error
+        dense = not found
+        found = found or probe_softmaxes(model, failure)
+        if not found:
+            raise failure or Refused(no_sites(model))
+        infos = number(model, found)
         modules = dict(model.named_modules())
         sites = [
-            Site(info, call.module, modules.get(block_name(info.module)), call.score.causal, projections.get(place))
-            for place, (call, info) in enumerate(zip(calls, infos, strict=True))
+            Site(info, one.module, modules.get(block_name(info.module)), one.causal, one.projection)
+            for one, info in zip(found, infos, strict=True)
         ]
-        _surveys[model] = Survey(tuple(sites), with_other_layers(model, infos))
+        _surveys[model] = Survey(tuple(sites), with_other_layers(model, infos), dense)
     return _surveys[model]
 
 
-def probe(model: nn.Module) -> tuple[list[Call], dict[int, nn.Module]]:
-    """Run a few tokens through the model: its attention calls, and the plain matrix each call's output goes into."""
-    calls: list[Call] = []
+@dataclass(eq=False)
+class Found:
+    """An attention call that a probe met."""
+
+    module: nn.Module
+    sizes: tuple[int, int, int, int]  # heads, key heads, head dim, value dim; 0 = not to be seen from outside
+    window: int | None
+    causal: bool
+    projection: nn.Module | None = None
+
+
+def probe(model: nn.Module) -> list[Found]:
+    """Run a few tokens through the model: its calls of the attention interface, and where each one's output goes."""
+    found: list[Found] = []
     outputs: list[Tensor] = []
-    projections: dict[int, nn.Module] = {}
 
     def handler(call: Call) -> Tensor:
-        calls.append(call)
+        score = call.score
+        window = score.window or score.chunk or (sum(score.around) + 1 if score.around else None)
+        sizes = (call.query.shape[1], call.key.shape[1], call.query.shape[-1], call.value.shape[-1])
+        found.append(Found(call.module, sizes, window, score.causal))
         output = attend(call.query, call.key, call.value, call.score, NOTHING).output
         # The layout that the attention function returns, so that what the model receives is a view of what is kept.
         outputs.append(output.transpose(1, 2).contiguous())
@@ -81,7 +106,7 @@ def probe(model: nn.Module) -> tuple[list[Call], dict[int, nn.Module]]:
     def reads_output(module: nn.Module, args: tuple) -> None:
         for number, output in enumerate(outputs):
             if args and isinstance(args[0], Tensor) and args[0].data_ptr() == output.data_ptr():
-                projections.setdefault(number, module)
+                found[number].projection = found[number].projection or module
 
     matrices = [
         module for name, module in model.named_modules() if is_plain_matrix(module) and "base_layer" not in name
@@ -89,13 +114,34 @@ def probe(model: nn.Module) -> tuple[list[Call], dict[int, nn.Module]]:
     hooks = [module.register_forward_pre_hook(reads_output) for module in matrices]
     try:
         with switched(model, handler):
-            model(**probe_inputs(model))
-    except (RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError) as error:
-        raise Refused(f"A probe of {PROBE_TOKENS} tokens failed in {type(model).__name__}: {error}") from error
+            run_probe(model)
     finally:
         for hook in hooks:
             hook.remove()
-    return calls, projections
+    return found
+
+
+def probe_softmaxes(model: nn.Module, failure: Refused | None) -> list[Found]:
+    """The same for a model past the interface: the softmaxes of its own code."""
+    found: list[Found] = []
+
+    def note(one: Softmax) -> None:
+        found.append(Found(one.module, (one.scores.shape[1], one.scores.shape[1], 0, 0), None, described(one).causal))
+
+    try:
+        with implementation(model, "eager"), watched(model.modules(), note):
+            run_probe(model)
+    except Refused:
+        raise failure or Refused(no_sites(model)) from None
+    return found
+
+
+def run_probe(model: nn.Module) -> None:
+    """A few tokens through the model; Refused where it does not take them."""
+    try:
+        model(**probe_inputs(model))
+    except (RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError) as error:
+        raise Refused(f"A probe of {PROBE_TOKENS} tokens failed in {type(model).__name__}: {error}") from error
 
 
 def is_plain_matrix(module: nn.Module) -> bool:
@@ -122,9 +168,19 @@ def probe_inputs(model: nn.Module, length: int = PROBE_TOKENS) -> dict[str, Tens
     ids = [i for i in spread if i not in special][:length]
     tokens = torch.tensor([ids], device=input_device(model))
     inputs = {"input_ids": tokens}
-    if getattr(model.config, "is_encoder_decoder", False):
-        inputs["decoder_input_ids"] = tokens
-    return inputs
+    if is_encoder_decoder(model):
+        inputs["decoder_input_ids"] = tokens[:, : max(2, length - 2)]  # another length, so that mistakes would show
+    return {**inputs, **without_cache(model)}
+
+
+def is_encoder_decoder(model: nn.Module) -> bool:
+    """Whether the model reads one text and writes another."""
+    return bool(getattr(model.config, "is_encoder_decoder", False))
+
+
+def without_cache(model: nn.Module) -> dict[str, bool]:
+    """The argument that keeps a model from filling a cache, where it takes one."""
+    return {"use_cache": False} if "use_cache" in inspect.signature(model.forward).parameters else {}
 
 
 def input_device(model: nn.Module) -> torch.device:
@@ -135,24 +191,15 @@ def input_device(model: nn.Module) -> torch.device:
     return embedding.weight.device if place is None else torch.device(place)
 
 
-def number(model: nn.Module, calls: list[Call]) -> list[LayerInfo]:
+def number(model: nn.Module, found: list[Found]) -> list[LayerInfo]:
     """LayerInfo of every call, in call order."""
     names = {module: name for name, module in model.named_modules()}
     infos = []
-    for call in calls:
-        name, score = names[call.module], call.score
+    for one in found:
+        name = names[one.module]
+        place = {"kind": kind_of(model, name), "layer": layer_number(one.module, name), "module": name}
         infos.append(
-            LayerInfo(
-                kind=kind_of(model, name),
-                layer=layer_number(call.module, name),
-                module=name,
-                attention="softmax",
-                heads=call.query.shape[1],
-                key_heads=call.key.shape[1],
-                head_dim=call.query.shape[-1],
-                value_dim=call.value.shape[-1],
-                window_size=score.window or score.chunk or (sum(score.around) + 1 if score.around else None),
-            )
+            LayerInfo(**place, attention="softmax", **dict(zip(SIZES, one.sizes, strict=True)), window_size=one.window)
         )
     if len({(info.kind, info.layer) for info in infos}) < len(infos):  # one module used by several layers (ALBERT)
         counts: dict[str, int] = {}
@@ -166,7 +213,7 @@ def kind_of(model: nn.Module, name: str) -> str:
     """ "self", or "encoder", "decoder", "cross" in an encoder-decoder."""
     if any(part in name for part in ("EncDecAttention", "encoder_attn", "crossattention")):
         return "cross"
-    if not getattr(model.config, "is_encoder_decoder", False):
+    if not is_encoder_decoder(model):
         return "self"
     return "encoder" if "encoder" in name.split(".") else "decoder"
 

@@ -42,6 +42,7 @@ class LayerCapture:
     output_norm: Tensor | None = (
         None  # [B, H, Nk] norm of W_O v; None where the output projection is not a plain matrix
     )
+    dense: Tensor | None = None  # [B, H, Nq, Nk] of families with their own softmax; query, key and value then stand in
 
 
 @dataclass(frozen=True)
@@ -95,8 +96,8 @@ class LayerRecord:
     lse: Tensor  # [H, Nq] float32
     measures: dict[str, Tensor]  # without the batch axis
     statistics: dict[str, np.ndarray]  # name -> [H], NaN where undefined
-    key_norm: Tensor  # [H, Nk] (key heads repeated for the query heads that read them)
-    value_norm: Tensor  # [H, Nk]
+    key_norm: Tensor | None  # [H, Nk] (key heads repeated for the query heads that read them); None of dense ones
+    value_norm: Tensor | None  # [H, Nk]
     output_norm: Tensor | None  # [H, Nk]
     hidden_norm: Tensor | None  # [Nq]
     hidden_max: Tensor | None  # [Nq]

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache
 
 from torch import nn
+from transformers import PreTrainedConfig
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,9 @@ class Family:
     notes: str  # what its attention does differently, for docs/models.md
     mixers: dict[str, str] = field(default_factory=dict)  # module class -> what such a layer does instead of attention
     refusal: str | None = None  # why the family cannot be captured; None = proved
+    dense: bool = False  # its code computes its own softmax, which is watched: backend/dense.py
+    steady: Callable[[nn.Module], AbstractContextManager] | None = None  # keeps a model from changing while it runs
+    most_tokens: Callable[[PreTrainedConfig], tuple[int, str]] | None = None  # the longest prompt read, and why
 
 
 @cache
@@ -36,6 +42,12 @@ def families() -> tuple[Family, ...]:
 def family_of(model_type: str) -> Family | None:
     """The family of a model type, or None where it is not in the list."""
     return next((family for family in families() if model_type in family.model_types), None)
+
+
+def steady(model: nn.Module) -> AbstractContextManager:
+    """Inside, a model that would change its own parts for a short prompt, and stay so, is kept from it."""
+    family = family_of(model.config.get_text_config().model_type)
+    return nullcontext() if family is None or family.steady is None else family.steady(model)
 
 
 def mixer_name(block: nn.Module) -> str:

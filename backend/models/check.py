@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
 from backend.attention import Call, implementation, switched
 from backend.errors import Refused
-from backend.families import family_of
+from backend.families import family_of, steady
+from backend.models.check_dense import eager_maps, run_watched
+from backend.models.checked import Eager, Found, final, narrow, result
 from backend.sites import probe_inputs, survey
 from kernels.api import attend, weights
 from kernels.measures import NOTHING
@@ -31,26 +33,28 @@ ROWS = {torch.bfloat16: 4e-3}  # a row's sum; float32 and float16: 1e-3
 @torch.no_grad()
 def self_check(model: nn.Module) -> dict:
     """The results by name, each with its error and tolerance; Refused where one fails, with the numbers."""
-    survey(model)
+    dense = survey(model).dense
     inputs = probe_inputs(model, PROBE)
-    ordinary = final(model(**inputs))
+    with steady(model):
+        ordinary = final(model(**inputs))
     if not bool(torch.isfinite(ordinary).all()):
         raise Refused(
             f"{type(model).__name__} in {model.dtype} gives NaN or infinity on a probe of {PROBE} tokens: damaged "
             "weights, or a type too small for them. Load it as float32 or bfloat16."
         )
-    eager = run_eager(model, inputs)
+    eager = eager_maps(model, inputs) if dense else run_eager(model, inputs)
+    run = run_watched if dense else run_captured
     largest = ordinary.abs().max().item() or 1.0
 
     def apart(logits: Tensor) -> float:
         return (logits - ordinary).abs().max().item() / largest
 
-    found = run_captured(model, inputs, eager)
+    found = run(model, inputs, eager)
     own, captured, changed = apart(eager.logits), apart(found.captured), apart(found.changed)
     own = own if own == own else 0.0  # the eager code overflows
     noise = max(own, captured)
     if changed <= 2 * noise:  # every head looks at its own token alone anyway
-        changed = apart(run_captured(model, inputs, eager, only="first").changed)
+        changed = apart(run(model, inputs, eager, only="first").changed)
     family = family_of(model.config.get_text_config().model_type)
     checks = {
         "family": family.title if family else None,
@@ -65,25 +69,6 @@ def self_check(model: nn.Module) -> dict:
         numbers = ", ".join(f"{name}: {checks[name]}" for name in failed)
         raise Refused(f"The maps of {type(model).__name__} cannot be trusted here: {numbers}. It is not captured.")
     return checks
-
-
-def result(error: float, tolerance: float) -> dict:
-    return {"error": error, "tolerance": tolerance, "passed": bool(error <= tolerance)}
-
-
-def final(output) -> Tensor:
-    """The logits, or the last hidden states of a model without a head."""
-    logits = getattr(output, "logits", None)
-    return (output.last_hidden_state if logits is None else logits).float()
-
-
-@dataclass(frozen=True, eq=False)
-class Eager:
-    """An eager run of the model's own code."""
-
-    maps: list[Tensor | None]  # [B, H, Nq, Nk] per call; None where a module keeps its map to itself
-    streams: list[Tensor]  # what entered the blocks, in the order they ran
-    logits: Tensor
 
 
 def run_eager(model: nn.Module, inputs: dict) -> Eager:
@@ -120,16 +105,6 @@ def hooked(hooks: list) -> Iterator[None]:
             hook.remove()
 
 
-@dataclass(frozen=True, eq=False)
-class Found:
-    """What one pass through Headwater's attention gave."""
-
-    equal: dict  # the map that lies furthest from its eager one
-    row_error: float
-    captured: Tensor  # the logits of an ordinary capture
-    changed: Tensor  # those of a run in which every token sees one token only
-
-
 def run_captured(model: nn.Module, inputs: dict, eager: Eager, *, only: str = "itself") -> Found:
     """Three copies of the probe in one pass, which costs little more than one.
 
@@ -157,7 +132,10 @@ def run_captured(model: nn.Module, inputs: dict, eager: Eager, *, only: str = "i
             worst = found
         return torch.cat([attended(plain), output, attended(narrowed(changed, only))])
 
-    tripled = {name: value.repeat(COPIES, *[1] * (value.ndim - 1)) for name, value in inputs.items()}
+    tripled = {
+        name: value.repeat(COPIES, *[1] * (value.ndim - 1)) if isinstance(value, Tensor) else value
+        for name, value in inputs.items()
+    }
     hooks = [block.register_forward_pre_hook(enter) for block in sites(model, "block")]
     with hooked(hooks), switched(model, handler):
         logits = final(model(**tripled))
@@ -207,9 +185,5 @@ def map_tolerance(call: Call) -> float:
 
 def narrowed(call: Call, only: str) -> Call:
     """The same call with every row seeing one key."""
-    n_query, n_key = call.query.shape[2], call.key.shape[2]
-    key = torch.arange(n_key, device=call.query.device)
-    target = (
-        torch.arange(n_query, device=key.device).clamp(max=n_key - 1) if only == "itself" else key.new_zeros(n_query)
-    )
-    return replace(call, score=replace(call.score, mask=(key == target[:, None])[None, None]))
+    seen = narrow(call.query.shape[2], call.key.shape[2], only, call.query.device)
+    return replace(call, score=replace(call.score, mask=seen[None, None]))

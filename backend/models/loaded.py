@@ -10,9 +10,10 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from backend.errors import Refused
 from backend.families import family_of
 from backend.models.check import self_check
-from backend.sites import input_device, survey
+from backend.sites import input_device, is_encoder_decoder, survey
 from backend.types import LayerInfo
 
 
@@ -128,9 +129,23 @@ class LoadedModel:
         return all(site.causal for site in survey(self.model).sites)
 
     @property
+    def two_sided(self) -> bool:
+        """Whether it is an encoder-decoder, which reads a source and a target."""
+        return is_encoder_decoder(self.model)
+
+    @property
     def predicts_next(self) -> bool:
         """Whether logits at a position are about the token after it."""
-        return self.causal and self.model.get_output_embeddings() is not None
+        writing = [site.causal for site in survey(self.model).sites if site.info.kind in ("self", "decoder")]
+        return all(writing) and self.model.get_output_embeddings() is not None
+
+    def start_of_target(self) -> int:
+        """The token that every target of an encoder-decoder starts with."""
+        for config in (self.model.generation_config, self.config):
+            for name in ("decoder_start_token_id", "bos_token_id", "pad_token_id"):
+                if isinstance(found := getattr(config, name, None), int):
+                    return found
+        raise Refused(f"{self.name} does not say which token its targets start with (decoder_start_token_id).")
 
     def describe(self) -> ModelCard:
         """What can be said of the model before anything runs."""

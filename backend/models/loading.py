@@ -59,11 +59,6 @@ def choose_device(device: str) -> torch.device:
     return place
 
 
-def usual_device() -> str:
-    """The device that a model is loaded to where none is named; its queue has this name."""
-    return str(choose_device("auto"))
-
-
 def choose_dtype(dtype: str, device: torch.device, source: Source) -> torch.dtype | str:
     """ "auto": float32 on the CPU and for bundled models, else what the file holds."""
     if dtype == "auto":
@@ -86,8 +81,6 @@ def read_config(source: Source):
     family = family_of(model_type)
     if family is not None and family.refusal:
         raise Refused(f"{source.name} is of the type {model_type}, which is not offered: {family.refusal}.")
-    if config.is_encoder_decoder:
-        raise Refused(f"{source.name} is an encoder-decoder ({model_type}); those are not offered yet.")
     return config
 
 

@@ -1,0 +1,156 @@
+"""Attention that a model computes with a softmax of its own, watched from inside.
+
+Families past transformers' attention interface (Bloom, Falcon, DeBERTa, XLNet ...) leave no queries and keys to take.
+While `watched` is open, every softmax that one of their attention modules computes over queries and keys goes through
+a handler: it gets the scores and the model's own probabilities, and gives back those the model goes on with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from kernels.score import ScoreSpec
+
+FEATURES = 16  # of the empty queries and keys that stand in for those of the model; every implementation takes them
+HIDDEN_BELOW = -9e3  # families hide cells with scores from -1e4 (GPT-1) down to the smallest number of the type
+SOFTMAXES = frozenset({torch.softmax, torch.Tensor.softmax, torch.special.softmax, nn.functional.softmax})
+HEADS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "num_attn_heads", "heads")
+
+
+@dataclass(frozen=True, eq=False)
+class Softmax:
+    """One softmax of a running model over its keys."""
+
+    module: nn.Module
+    scores: Tensor  # [B, H, Nq, Nk], masked as the family masks
+    weights: Tensor  # [B, H, Nq, Nk], the model's own probabilities
+
+
+Handler = Callable[[Softmax], Tensor | None]  # returns probabilities to go on with; None = the model's own
+
+
+class Watch(TorchFunctionMode):
+    """Sends softmaxes to the handler while a watched module runs."""
+
+    def __init__(self, running: list[nn.Module], handler: Handler) -> None:
+        super().__init__()
+        self.running = running
+        self.handler = handler
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        if func not in SOFTMAXES or not self.running:
+            return result
+        scores = args[0] if args else kwargs["input"]
+        dim = args[1] if len(args) > 1 else (kwargs or {}).get("dim")
+        module = next((m for m in reversed(self.running) if not is_bare_softmax(m)), None)
+        if module is None or dim not in (-1, scores.ndim - 1):
+            return result
+        shape = four_axes(scores, module)
+        if shape is None:
+            return result
+        changed = self.handler(Softmax(module, scores.reshape(shape), result.reshape(shape)))
+        return result if changed is None else changed.to(result.dtype).reshape(result.shape)
+
+
+@contextmanager
+def watched(modules: Iterable[nn.Module], handler: Handler) -> Iterator[None]:
+    """Send the softmaxes that run inside these modules to the handler, in this thread."""
+    running: list[nn.Module] = []
+
+    def enter(module: nn.Module, args: tuple) -> None:
+        running.append(module)
+
+    def leave(module: nn.Module, args: tuple, output) -> None:
+        while running and running.pop() is not module:
+            pass  # modules that an error left
+
+    modules = list(modules)
+    hooks = [module.register_forward_pre_hook(enter) for module in modules]
+    hooks += [module.register_forward_hook(leave) for module in modules]
+    try:
+        with Watch(running, handler):
+            yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def is_bare_softmax(module: nn.Module) -> bool:
+    """A module that is nothing but a softmax; the attention is the one around it."""
+    return "softmax" in type(module).__name__.lower()
+
+
+def four_axes(scores: Tensor, module: nn.Module) -> tuple[int, ...] | None:
+    """[B, H, Nq, Nk] of scores that may have batch and heads in one axis; None where they are no attention scores."""
+    heads = next((n for name in HEADS if isinstance(n := getattr(module, name, None), int)), None)
+    if scores.ndim == 4:
+        return tuple(scores.shape)
+    if scores.ndim == 3 and heads and scores.shape[0] % heads == 0:
+        return (scores.shape[0] // heads, heads, *scores.shape[1:])
+    return None
+
+
+def described(found: Softmax, key_padding: Tensor | None = None) -> ScoreSpec:
+    """The softmax as a rule for empty queries and keys: its biases are the logarithms of the probabilities.
+
+    key_padding: bool [B, Nk], True = real token, where the prompt was padded.
+    """
+    scores, weights = found.scores.detach().float(), found.weights.detach().float()
+    visible = ~(scores <= HIDDEN_BELOW)
+    # A probability too small for its type is still a visible one.
+    small = scores - torch.logsumexp(scores, -1, keepdim=True)
+    logs = torch.where(weights > 0, weights.log(), small).masked_fill(~visible, 0.0)
+    return rule_of(visible, key_padding, bias=logs)
+
+
+def stand_ins(found: Softmax, *, unit: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """Empty query, key and value for a rule of `described`; unit: the output over the value is the map itself."""
+    batch, heads, n_query, n_key = found.weights.shape
+    query = torch.zeros(batch, heads, n_query, FEATURES, device=found.weights.device)
+    key = query.new_zeros(batch, heads, n_key, FEATURES)
+    return query, key, torch.eye(n_key, device=key.device).expand(batch, heads, n_key, n_key) if unit else key
+
+
+def rule_of(visible: Tensor, key_padding: Tensor | None = None, **terms) -> ScoreSpec:
+    """The shortest rule that shows exactly the visible cells, bool [B or 1, H or 1, Nq, Nk]; padding aside."""
+    if key_padding is not None:
+        if bool(key_padding.all()):
+            key_padding = None
+        else:
+            real = key_padding[:, None, None, :]
+            rows = key_padding[:, None, :, None] if visible.shape[2] == visible.shape[3] else torch.ones_like(real)
+            visible = visible | ~(real & rows)  # padding says itself who is hidden
+    terms |= {"scale": 1.0, "key_padding": key_padding}
+    n_query, n_key = visible.shape[-2:]
+    first = visible[:1, :1]
+    places = torch.arange(n_key, device=visible.device)
+    back = torch.arange(n_query, device=visible.device)[:, None] - places  # how far behind its row a key is
+    if key_padding is None:
+        for rule, seen in candidates(first[0, 0], back):
+            if bool((visible == seen).all()):
+                return ScoreSpec(**terms, **rule)
+    elif bool(visible.all()):
+        return ScoreSpec(**terms, causal=False)
+    if bool((visible == visible[:, :1]).all()):
+        visible = visible[:, :1]
+    return ScoreSpec(**terms, causal=False, mask=first if bool((visible == first).all()) else visible)
+
+
+def candidates(seen: Tensor, back: Tensor) -> Iterator[tuple[dict, Tensor]]:
+    """Rules that fit the first and the last row of a map [Nq, Nk], with what they show."""
+    yield {"causal": False}, torch.ones_like(seen)
+    if seen.shape[0] != seen.shape[1]:
+        return
+    yield {"causal": True}, back >= 0
+    window = int(seen[-1].sum())
+    yield {"causal": True, "window": max(1, window)}, (back >= 0) & (back < window)
+    right, left = int(seen[0].sum()) - 1, window - 1
+    if min(left, right) >= 0:
+        yield {"causal": False, "around": (left, right)}, (back <= left) & (back >= -right)
