@@ -159,7 +159,9 @@ def document() -> str:
     return text
 
 
-@pytest.mark.parametrize("family", [family for family in families() if not family.refusal and not family.dense], ids=lambda f: f.title)
+@pytest.mark.parametrize(
+    "family", [family for family in families() if not family.refusal and not family.dense], ids=lambda f: f.title
+)
 def test_docs_list_the_family_with_its_error(family, document):
     for model_type in family.model_types:
         found = re.search(rf"^\| {re.escape(family.title)} \| `{model_type}` \| \d+ \| (\S+) \|", document, re.M)
