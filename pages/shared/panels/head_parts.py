@@ -8,8 +8,11 @@ from backend.store import Analysis
 from pages.shared.address import select
 from pages.shared.panels.atlas_card import atlas_card
 from pages.shared.panels.atlas_labels import atlas_labels
+from pages.shared.panels.head_generation import head_generation
+from pages.shared.panels.head_lines import head_lines
 from pages.shared.panels.head_notes import head_notes
 from pages.shared.panels.head_probe import head_probe
+from pages.shared.panels.head_text import head_text
 from pages.shared.panels.heads_alike import heads_alike
 from pages.shared.panels.readable import readable
 from pages.shared.view_state import ViewState
@@ -19,6 +22,9 @@ PARTS = {  # name in the address -> words, what draws it
     "labels": ("Labels", atlas_labels),
     "card": ("This head", atlas_card),
     "alike": ("Alike", heads_alike),
+    "text": ("Text", head_text),
+    "lines": ("Lines", head_lines),
+    "generation": ("Next tokens", head_generation),
     "probe": ("Probe", head_probe),
     "notes": ("Notes", head_notes),
 }
