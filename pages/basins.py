@@ -6,11 +6,15 @@ import streamlit as st
 
 from pages.shared.address import select
 from pages.shared.frame import frame, opened
+from pages.shared.panels.basin_permutation import basin_permutation
 from pages.shared.panels.basin_prompt import basin_prompt
 from pages.shared.panels.readable import readable
 from pages.shared.view_state import ViewState
 
-PARTS = {"basin": ("Where does it look?", basin_prompt)}
+PARTS = {
+    "basin": ("Where does it look?", basin_prompt),
+    "position": ("Position or content?", basin_permutation),
+}
 KEY = "headwater_basins_part"
 
 

@@ -24,6 +24,7 @@ from backend.models import LoadedModel
 from backend.options import Options
 from backend.pipeline import analyse
 from backend.studies.definition import Column, Plan, Row, RunResult, StudyDefinition, Surroundings
+from backend.studies.words import duration
 from backend.types import LayerCapture
 from kernels.measures import MeasureRequest
 from kernels.window import visible, weights
@@ -261,11 +262,6 @@ def summary(rows: Sequence[Row]) -> Row:
         result[f"{name}_error"] = stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None
         result[f"{name}_uniform"] = fmean(uniform) if uniform else None
     return result
-
-
-def duration(seconds: float) -> str:
-    """Seconds for a person."""
-    return f"about {seconds:.0f} s" if seconds < 120 else f"about {seconds / 60:.0f} min"
 
 
 STUDY = RandomRepeat()

@@ -63,4 +63,29 @@ TERMS = {
         range=SHARE,
         baseline="the mean of 1 / n_i over the looking rows",
     ),
+    "slot_profile": Term(
+        caption="What a place in the prompt gets whatever stands there: every part has visited it.",
+        formula="mean over cyclic shifts and heads of the share per token of the part at place s; band: 95 % of 1,000 "
+        "means of resampled shifts",
+        unit="share of a row",
+        range=SHARE,
+        baseline="the mean of 1 / n_i over the looking rows",
+        source=f"{MIDDLE}; Lost in the Middle (arXiv 2307.03172)",
+    ),
+    "additive_fit": Term(
+        caption="Place apart from content: the share of a part is fitted as a mean plus an effect of the part plus one "
+        "of its place.",
+        formula="a[c, s] = mean + content[part at s in shift c] + position[s], least squares, effects sum to 0; "
+        "R2 = 1 - squared residuals / squared differences from the mean",
+        unit="share of a row; R2 without unit",
+        range=(-1.0, 1.0),
+        baseline="0 for all effects; R2 is then undefined",
+        source=f"{MIDDLE} (the additive model)",
+    ),
+    "answer_logprob": Term(
+        caption="How probable the reference answer is behind the prompt.",
+        formula="sum over its tokens of ln p(token | prompt and the tokens before it)",
+        unit="nats",
+        range=(-math.inf, 0.0),
+    ),
 }
