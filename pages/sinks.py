@@ -10,11 +10,12 @@ from pages.shared.panels.readable import readable
 from pages.shared.panels.sink_data import sink_data
 from pages.shared.panels.sink_sentences import head_count_sentence
 from pages.shared.panels.sink_settings import sink_settings
+from pages.shared.panels.sink_strength import sink_strength
 from pages.shared.panels.sink_where import sink_where
 from pages.shared.view_state import ViewState
 
-PARTS = {"where": "Where are they?"}
-DRAW = {"where": sink_where}
+PARTS = {"where": "Where are they?", "strong": "How strong?"}
+DRAW = {"where": sink_where, "strong": sink_strength}
 KEY = "headwater_sinks_part"
 
 
