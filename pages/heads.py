@@ -14,6 +14,7 @@ from pages.shared.panels.head_row import head_row
 from pages.shared.panels.head_sentences import head_sentence, model_sentence
 from pages.shared.panels.head_tables import head_tables
 from pages.shared.panels.head_values import head_values
+from pages.shared.panels.maps_beside import compare
 from pages.shared.panels.ranked_heads import ranked_heads
 from pages.shared.panels.readable import readable
 from pages.shared.picture_first import after_picture
@@ -32,6 +33,7 @@ def pictures(state: ViewState, analysis: Analysis, exact: bool) -> None:
     """What is above the fold: all heads on the left, the chosen one large."""
     overview, large = st.columns([0.24, 0.76], gap="small")
     with overview, readable():
+        compare(state, analysis)
         head_grid(state, head_values(analysis, state.kind, state.measure))
     with large, readable():
         head_map(state, analysis, exact=exact)

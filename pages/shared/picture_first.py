@@ -18,25 +18,30 @@ from backend.painted import painted
 KEY = "headwater_picture"
 FIRST, NEXT = 2.0, 0.6  # longest wait in seconds: for a page that is loaded, for another picture on it
 STEP = 0.03
+REMEMBERED = 64  # pictures of one tab
 
 
 def announce(what: str) -> str:
-    """The name of the picture that shows `what`; a new one only where something else was shown before."""
-    last = st.session_state.get(KEY)
-    if last is None or last["what"] != what:
-        wait = FIRST if last is None else NEXT
-        st.session_state[KEY] = {"what": what, "name": secrets.token_urlsafe(12), "wait": wait}
-    return st.session_state[KEY]["name"]
+    """The name of the picture that shows `what`: the same as long as the tab is open."""
+    pictures = st.session_state.setdefault(KEY, {"names": {}, "now": None, "wait": FIRST})
+    if pictures["now"] != what:
+        pictures["wait"] = FIRST if pictures["now"] is None else NEXT
+        pictures["now"] = what
+    names = pictures["names"]
+    names.setdefault(what, secrets.token_urlsafe(12))
+    while len(names) > REMEMBERED:
+        del names[next(iter(names))]
+    return names[what]
 
 
 def after_picture() -> None:
     """Returns once the browser has painted the announced picture, at once where there is no browser or no news.
 
     A choice that is made in the meantime ends the run here, as it would anywhere else."""
-    picture = st.session_state.get(KEY)
-    if picture is None or not picture["wait"] or not st.context.headers:
+    pictures = st.session_state.get(KEY)
+    if pictures is None or not pictures["wait"] or not st.context.headers:
         return
-    end = time.monotonic() + picture["wait"]
-    while time.monotonic() < end and not painted.wait(picture["name"], STEP):
-        picture = st.session_state[KEY]  # reading the state is where Streamlit ends a run that is no longer wanted
-    picture["wait"] = 0.0
+    name, end = pictures["names"][pictures["now"]], time.monotonic() + pictures["wait"]
+    while time.monotonic() < end and not painted.wait(name, STEP):
+        pictures = st.session_state[KEY]  # reading the state is where Streamlit ends a run that is no longer wanted
+    pictures["wait"] = 0.0

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
+from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -369,3 +373,180 @@ def test_labels_of_the_page_are_for_screen_readers_too(page, small):
     assert "20 queries down, 20 keys across" in label
     assert page.locator(".hw-readout").get_attribute("role") == "status"
     assert json.loads(json.dumps(shown.message))["name"] == "0.0"
+
+
+def beside(made: MadeMap, name: str = "0.0") -> dict:
+    """A map beside or against the chosen one; the server has one map for all heads."""
+    return {"name": name, "head": name, "map": "data/made/map/self/0/0", "exact": True, "sinks": []}
+
+
+def test_maps_side_by_side_move_in_step_and_tell_their_own_name(page, long):
+    shown = Shown(page, long)
+    others = [
+        {**beside(long.made, name), "map": f"data/made/map/self/0/{at}"} for at, name in enumerate(("1.0", "2.0"), 1)
+    ]
+    shown.show(others=others)
+    assert page.locator(".hw-pane").count() == 3
+    second = page.locator(".hw-over").nth(1)
+    box = second.bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + box["height"] * 0.7)
+    page.mouse.wheel(0, -700)
+    shown.settle()
+    assert shown.steady().startswith("1.0 · ")
+    labels = page.locator(".hw-canvas:not(.hw-over)").evaluate_all("all => all.map(one => one.toDataURL())")
+    assert len(set(labels)) == 1, "the server gives every head the same map, and all show the same window of it"
+    page.get_by_role("button", name="Take head 2.0 away").click()
+    assert shown.next_report("pin") == {"head": "2.0"}
+    shown.show(others=[])
+    assert page.locator(".hw-pane").count() == 1
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_the_difference_of_a_map_with_itself_is_the_background_everywhere(page, small, dark):
+    shown = Shown(page, small, dark=dark)
+    shown.show(minus=beside(small.made, "1.0"))
+    page.mouse.move(1, 1)
+    background = (14, 17, 23, 255) if dark else (255, 255, 255, 255)
+    assert {shown.pixel(row + 0.5, key + 0.2) for row in range(3, 20, 4) for key in range(0, row, 3)} == {background}
+    weight = f"{small.made.weights[12, 5]:#.4g}"
+    assert (
+        f"0.0 minus 1.0 · query 12 “·t12” → key 5 “·t5” · difference 0 = {weight} (0.0) − {weight} (1.0)"
+        in shown.hover(12, 5)
+    )
+
+
+def test_a_difference_is_orange_above_zero_and_blue_below(page):
+    first, second = causal_map(20, seed=1), causal_map(20, seed=2)
+    with ViewerServer(first) as server, ViewerServer(second) as other:
+        page.route(
+            "**/self/9/9*",
+            lambda route: route.continue_(url=route.request.url.replace(server.url, other.url).replace("/9/9", "/0/0")),
+        )
+        shown = Shown(page, server)
+        shown.show(minus={**beside(first, "9.9"), "map": "data/made/map/self/9/9"})
+        page.mouse.move(1, 1)
+        change = np.where(first.visible, first.weights - second.weights, 0)
+        up, down = (np.unravel_index(at, change.shape) for at in (change.argmax(), change.argmin()))
+        red, _, blue, _ = shown.pixel(up[0] + 0.5, up[1] + 0.5)
+        assert red > blue
+        red, _, blue, _ = shown.pixel(down[0] + 0.5, down[1] + 0.5)
+        assert blue > red
+        told = re.search(r"difference ([+−]\S+) = ", shown.hover(*map(int, up)))
+        assert float(told[1].replace("+", "")) == pytest.approx(float(change.max()), rel=1e-3)
+
+
+def test_weights_below_the_threshold_are_drawn_like_zero_with_a_note(page, small):
+    shown = Shown(page, small, look=Look(threshold=0.2))
+    page.mouse.move(1, 1)
+    weights = np.where(small.made.visible, small.made.weights, 1)
+    low, high = (
+        np.argwhere(weights[8:] < 0.2)[0] + (8, 0),
+        np.argwhere((weights[8:] > 0.3) & small.made.visible[8:])[0] + (8, 0),
+    )
+    assert shown.pixel(low[0] + 0.5, low[1] + 0.2) == (255, 255, 255, 255) != shown.pixel(high[0] + 0.5, high[1] + 0.2)
+    assert "Weights below 0.2 are drawn like zero" in page.locator(".hw-note").text_content()
+    page.get_by_label("Threshold").fill("0")
+    assert shown.next_report("look")["threshold"] == 0
+
+
+def test_quantiles_give_every_rank_its_share_of_the_palette(page, small):
+    """Case 54: one strong column does not leave the rest blank."""
+    shown = Shown(page, small, look=Look(scale="quantile"))
+    page.mouse.move(1, 1)
+    weights = small.made.weights[small.made.visible]
+    order = sorted(((value, row, key) for (row, key), value in np.ndenumerate(small.made.weights) if key <= row))
+    places = [order[len(order) * at // 8] for at in range(1, 8)]
+    light = [sum(shown.pixel(row + 0.5, key + 0.2)[:3]) for _, row, key in places]
+    assert light == sorted(light, reverse=True) and len(set(light)) == 7, "larger weights are darker, step by step"
+    assert len(weights) == 210
+
+
+def test_pinch_zooms_about_the_middle_of_two_fingers(chromium, long):
+    context = chromium.new_context(viewport={"width": 1280, "height": 720}, has_touch=True)
+    page = context.new_page()
+    shown = Shown(page, long)
+    x, y = shown.point(350, 175)
+    session = context.new_cdp_session(page)
+
+    def touch(kind: str, apart: float) -> None:
+        points = (
+            [] if kind == "touchEnd" else [{"x": x + way * apart, "y": y, "id": at} for at, way in enumerate((-1, 1))]
+        )
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    touch("touchStart", 30)
+    for apart in (40, 50, 60):
+        touch("touchMove", apart)
+    touch("touchEnd", 0)
+    window = shown.next_report("window")
+    (r0, r1), (c0, c1) = window["rows"], window["columns"]
+    assert r1 - r0 == pytest.approx(350, abs=12) and c1 - c0 == pytest.approx(350, abs=12)
+    assert (350 - r0) / (r1 - r0) == pytest.approx(0.5, abs=0.03) and (175 - c0) / (c1 - c0) == pytest.approx(
+        0.25, abs=0.03
+    )
+    context.close()
+
+
+def test_the_minimap_lies_outside_the_map_and_moves_the_window(page, long):
+    shown = Shown(page, long, rows=(100, 200), columns=(0, 100))
+    mini, whole = page.locator(".hw-mini").bounding_box(), page.locator(".hw-over").bounding_box()
+    assert mini["y"] >= whole["y"] + whole["height"] - 1, "no cell lies under it"
+    page.mouse.click(mini["x"] + mini["width"] * 0.5, mini["y"] + mini["height"] * 0.75)
+    window = shown.next_report("window")
+    assert sum(window["rows"]) / 2 == pytest.approx(525, abs=8) and sum(window["columns"]) / 2 == pytest.approx(
+        350, abs=8
+    )
+
+
+def test_case_44_hidden_columns_keep_numbers_and_places(page, small):
+    shown = Shown(page, small, sinks=(0,))
+    before = [shown.hover(12, key) for key in (0, 5)]
+    page.locator(".hw-over").press("s")
+    shown.settle()
+    assert [shown.hover(12, key) for key in (0, 5)] == before
+    assert "sink key 0 “·t0”" in page.locator(".hw-note").text_content()
+
+
+def test_the_picture_is_saved_as_png_and_svg_and_its_numbers_as_csv(page, small):
+    shown = Shown(page, small, sinks=(0,))
+    page.get_by_text("Save", exact=True).click()
+    saved = {}
+    for form in ("PNG", "SVG", "CSV"):
+        with page.expect_download() as download:
+            page.get_by_role("button", name=f"Save what is shown as {form}").click()
+        assert download.value.suggested_filename == f"head-0.0.{form.lower()}"
+        saved[form] = Path(download.value.path()).read_bytes()
+    assert saved["PNG"][:8] == b"\x89PNG\r\n\x1a\n"
+    svg = ElementTree.fromstring(saved["SVG"])
+    space = "{http://www.w3.org/2000/svg}"
+    assert {"0 ·t0", "19 ·t19", "weight"} <= {text.text for text in svg.iter(f"{space}text")}
+    assert len(list(svg.iter(f"{space}rect"))) > 210 and not list(svg.iter(f"{space}image"))
+    rows = list(csv.DictReader(io.StringIO(saved["CSV"].decode())))
+    assert len(rows) == 400 and rows[12 * 20 + 5]["key_token"] == "·t5"
+    assert float(rows[12 * 20 + 5]["weight"]) == pytest.approx(float(small.made.weights[12, 5]), rel=1e-5)
+    assert rows[5 * 20 + 12] == {**rows[5 * 20 + 12], "weight": "", "visible": "false"}, "invisible is no zero"
+    assert shown.readout()
+
+
+def test_case_57_the_numbers_are_in_a_table_that_keys_reach(page, small):
+    Shown(page, small)
+    page.get_by_text("Save", exact=True).click()
+    page.get_by_role("button", name="Show the numbers of this window").press("Enter")
+    page.locator(".hw-table td").first.wait_for()
+    assert page.locator(".hw-table tr").count() == 211, "a head line and every visible cell"
+    cells = page.locator(".hw-table tr").nth(1 + 12 * 13 // 2 + 5).locator("td").all_text_contents()
+    assert cells[:4] == ["12", "·t12", "5", "·t5"]
+    assert float(cells[4]) == pytest.approx(four_digits(float(small.made.weights[12, 5])), rel=1e-3)
+    assert page.locator(".hw-table").get_attribute("tabindex") == "0"
+
+
+def test_csv_cells_cannot_start_a_formula(page):
+    made = causal_map(4)
+    made.labels = ["=1+1", '"quoted"', "a,b", "·@cmd"]
+    with ViewerServer(made) as server:
+        Shown(page, server)
+        page.get_by_text("Save", exact=True).click()
+        with page.expect_download() as download:
+            page.get_by_role("button", name="Save what is shown as CSV").click()
+        rows = list(csv.DictReader(io.StringIO(Path(download.value.path()).read_text("utf-8"))))
+        assert [row["key_token"] for row in rows[:4]] == ["'=1+1", '"quoted"', "a,b", "·@cmd"]

@@ -34,7 +34,8 @@ PAGE = """<!doctype html><meta charset="utf-8"><title>viewer</title><link rel="i
   window.reports = [];
   const place = document.getElementById("place");
   const set = (name, value) => window.reports.push([name, value]);
-  window.show = (data) => { window.stop = show({ data, parentElement: place, setStateValue: set }); };
+  const tell = { setStateValue: set, setTriggerValue: set };
+  window.show = (data) => { window.stop = show({ data, parentElement: place, ...tell }); };
 </script>"""
 
 
@@ -84,7 +85,7 @@ class ViewerServer:
                 "/viewer.css", lambda request: Response((HERE / "viewer.css").read_text("utf-8"), media_type="text/css")
             ),
             Route("/data/made/tokens.json", self.tokens),
-            Route("/data/made/map/self/0/0", self.map),
+            Route("/data/made/map/self/0/{head}", self.map),
         ]
         config = uvicorn.Config(Starlette(routes=routes), host="127.0.0.1", port=0, log_level="warning")
         self.server = uvicorn.Server(config)

@@ -57,7 +57,7 @@ def test_a_cell_outside_the_map_is_not_taken(value):
 
 @pytest.mark.parametrize("room", [map_viewer, head_grid])
 def test_scripts_need_nothing_from_elsewhere_and_never_read_text_as_html(room):
-    script = room.script()
+    script = room.script().replace("http://www.w3.org/2000/svg", "")  # the name of a format, not an address
     assert "innerHTML" not in script and "insertAdjacentHTML" not in script and "eval(" not in script
     assert not re.search(r"https?://", script), "no script or picture may come from another host"
     assert script.count("export default") == 1
@@ -66,3 +66,18 @@ def test_scripts_need_nothing_from_elsewhere_and_never_read_text_as_html(room):
 def test_undefined_values_reach_the_grid_as_null():
     grid = head_grid.GridView("abc", "self", {0: [0.5, float("nan")], 2: [float("inf")]}, "induction", "weight", 0, 0)
     assert [row["values"] for row in grid.message()["layers"]] == [[0.5, None], [None]]
+
+
+def test_maps_beside_and_against_are_told_with_their_routes():
+    message = view(
+        others=(map_viewer.OtherMap("abc", "self", 5, 2, exact=True, sinks=(0,)),),
+        minus=map_viewer.OtherMap("xyz", "self", 3, 1, exact=False, title="other"),
+    ).message()
+    assert message["others"][0]["map"] == "data/abc/map/self/5/2" and message["others"][0]["sinks"] == [0]
+    assert message["minus"]["name"] == "3.1 of other" and message["minus"]["head"] == "3.1"
+    assert message["exact"] is False, "a difference is exact only where both maps are"
+
+
+@pytest.mark.parametrize(("told", "read"), [("0.01", 0.01), (1, 1.0), ("x", 0), (-1, 0), (2, 0), ("nan", 0), (None, 0)])
+def test_a_threshold_is_a_weight_or_none(told, read):
+    assert read_look({"threshold": told}).threshold == read

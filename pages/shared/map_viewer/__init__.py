@@ -7,6 +7,7 @@ SCRIPTS: no build step, nothing from another host.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +19,22 @@ from pages.shared.picture_first import announce
 from pages.shared.view_state import Span
 
 HERE = Path(__file__).parent
-SCRIPTS = ("dom.js", "colour.js", "tiles.js", "axes.js", "text.js", "paint.js", "canvas.js", "viewer.js")
+SCRIPTS = (
+    "dom.js",
+    "colour.js",
+    "tiles.js",
+    "axes.js",
+    "text.js",
+    "paint.js",
+    "pane.js",
+    "canvas.js",
+    "save.js",
+    "viewer.js",
+)
 SINK_COLOUR = "#d0611c"  # sinks have one colour on every page
 
-SCALES = ("root", "linear", "log", "row")
+HEAD = re.compile(r"[0-9]{1,6}\.[0-9]{1,6}")  # layer.head
+SCALES = ("root", "linear", "log", "row", "quantile")
 HOWS = ("mean", "max")
 DIRECTIONS = ("from", "to")
 
@@ -38,10 +51,39 @@ _viewer = st.components.v2.component("headwater_map_viewer", css=(HERE / "viewer
 class Look:
     """How weights become colours. All of it belongs into the address."""
 
-    scale: str = SCALES[0]  # square root, linear, log, or each row by its own largest weight in the window
+    scale: str = SCALES[0]  # square root, linear, log, each row by its own largest weight in the window, or by rank
     how: str = HOWS[0]  # what a block of many cells shows from afar: their mean or their largest
     hide: bool = False  # sink columns are left out of colours and scale
     direction: str = DIRECTIONS[0]  # the text shows attention from the token (its row) or to it (its column)
+    threshold: float = 0.0  # weights below it are drawn like zero
+
+
+@dataclass(frozen=True)
+class OtherMap:
+    """A map beside or against the chosen one: of another head, or of another analysis with the same tokens."""
+
+    analysis: str
+    kind: str
+    layer: int
+    head: int
+    exact: bool
+    sinks: tuple[int, ...] = ()
+    title: str = ""  # of another analysis
+
+    def message(self) -> dict:
+        name = f"{self.layer}.{self.head}"
+        return {
+            "name": f"{name} of {self.title}" if self.title else name,
+            "head": name,
+            "map": map_address(self.analysis, self.kind, self.layer, self.head),
+            "exact": self.exact,
+            "sinks": list(self.sinks),
+        }
+
+
+def map_address(analysis: str, kind: str, layer: int, head: int) -> str:
+    """Where the browser fetches pieces of a map, beside the page."""
+    return f"data/{analysis}/map/{kind}/{layer}/{head}"
 
 
 @dataclass(frozen=True)
@@ -66,7 +108,10 @@ class MapView:
     look: Look = Look()
     palette: str = "cividis"
     large: bool = False  # for the last row of a lecture hall
-    reserve: int = 320  # pixels of the browser's height that are not for the map itself
+    reserve: int = 350  # pixels of the browser's height that are not for the map itself
+    others: tuple[OtherMap, ...] = ()  # shown beside it, in step with it
+    minus: OtherMap | None = None  # its weights are taken away from those of the chosen map
+    pinned: bool = False  # the chosen head is among those kept beside the next ones
 
     def message(self) -> dict:
         """What the browser is told."""
@@ -77,13 +122,16 @@ class MapView:
         marked = self.query is not None or self.key is not None
         return {
             "name": f"{self.layer}.{self.head}",
-            "map": f"data/{self.analysis}/map/{self.kind}/{self.layer}/{self.head}",
+            "map": map_address(self.analysis, self.kind, self.layer, self.head),
             "tokens": f"data/{self.analysis}/tokens.json",
             "sides": [self.query_side, self.key_side],
             "segments": [{"name": s.name, "kind": s.kind, "start": s.start, "end": s.end} for s in self.segments],
             "shape": list(self.shape),
-            "exact": self.exact,
+            "exact": self.exact and (self.minus is None or self.minus.exact),
             "sinks": list(self.sinks),
+            "others": [other.message() for other in self.others],
+            "minus": self.minus.message() if self.minus else None,
+            "pinned": self.pinned,
             "sinkColour": SINK_COLOUR,
             "note": self.note,
             "window": window,
@@ -93,6 +141,7 @@ class MapView:
                 "how": self.look.how,
                 "hide": self.look.hide,
                 "direction": self.look.direction,
+                "threshold": self.look.threshold,
             },
             "palette": self.palette,
             "large": self.large,
@@ -106,9 +155,12 @@ def map_viewer(
     on_window: Callable[[Span | None, Span | None], None],
     on_cell: Callable[[int | None, int | None], None],
     on_look: Callable[[Look], None],
+    on_pin: Callable[[str], None] = lambda head: None,
+    on_choose: Callable[[str], None] = lambda head: None,
     key: str = "headwater_map",
 ) -> None:
-    """Draws the map. The callbacks hear what the person did: window (None = all), marked cell, look."""
+    """Draws the map. The callbacks hear what the person did: window (None = all), marked cell, look, a head to keep
+    beside the others or to take away ("layer.head"), a head to choose."""
 
     def said(name: str) -> dict:
         value = st.session_state[key].get(name)
@@ -125,6 +177,14 @@ def map_viewer(
     def look() -> None:
         on_look(read_look(said("look")))
 
+    def named(act: Callable[[str], None], name: str) -> Callable[[], None]:
+        def tell() -> None:
+            head = said(name).get("head")
+            if isinstance(head, str) and HEAD.fullmatch(head):
+                act(head)
+
+        return tell
+
     message = view.message()
     _viewer(
         key=key,
@@ -133,6 +193,8 @@ def map_viewer(
         on_window_change=window,
         on_cell_change=cell,
         on_look_change=look,
+        on_pin_change=named(on_pin, "pin"),
+        on_choose_change=named(on_choose, "choose"),
     )
 
 
@@ -144,7 +206,17 @@ def read_look(value: dict) -> Look:
         how=value["how"] if value.get("how") in HOWS else plain.how,
         hide=value.get("hide") is True,
         direction=value["direction"] if value.get("direction") in DIRECTIONS else plain.direction,
+        threshold=_threshold(value.get("threshold")),
     )
+
+
+def _threshold(value: object) -> float:
+    """A weight between 0 and 1 from the browser or the address, else 0."""
+    try:
+        number = float(value) if isinstance(value, int | float | str) else 0.0
+    except ValueError:
+        return 0.0
+    return number if 0.0 <= number <= 1.0 else 0.0
 
 
 def _span(value: object, size: int) -> Span | None:

@@ -6,10 +6,11 @@ const LABEL_STEP = 13; // least distance of two labels, in pixels
 const LABEL_FAMILY = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace";
 const LARGE = 1.4; // for a lecture hall
 
-/** Sizes of what stands around the map; `large` for the last row of a lecture hall. */
-function makeSizes(large) {
+/** Sizes of what stands around a map; `large` for the last row of a lecture hall; less room for labels among many. */
+function makeSizes(large, maps = 1) {
   const by = large ? LARGE : 1;
-  const margin = Object.fromEntries(Object.entries(MARGIN).map(([side, pixels]) => [side, Math.round(pixels * by)]));
+  const wanted = maps > 2 ? { ...MARGIN, left: 76, top: 62 } : MARGIN;
+  const margin = Object.fromEntries(Object.entries(wanted).map(([side, pixels]) => [side, Math.round(pixels * by)]));
   return { margin, step: LABEL_STEP * by, label: `${11 * by}px ${LABEL_FAMILY}`, small: `${11 * by}px system-ui, sans-serif`, by };
 }
 
@@ -133,7 +134,7 @@ function drawColourBar(context, plot, scale, ramp, theme, sizes) {
   const y = plot.y + plot.height + 8;
   const width = plot.width;
   for (let x = 0; x < width; x++) {
-    context.fillStyle = css(ramp.rgb[rampStep(barShare(scale, x / (width - 1)))]);
+    context.fillStyle = css(ramp.rgb[rampStep(scale.share(scale.valueAt(x / (width - 1))))]);
     context.fillRect(plot.x + x, y, 1.5, 9);
   }
   context.strokeStyle = theme.line;
@@ -141,23 +142,11 @@ function drawColourBar(context, plot, scale, ramp, theme, sizes) {
   context.font = sizes.small;
   context.fillStyle = theme.text;
   context.textBaseline = "top";
-  const ticks = barTicks(scale);
-  ticks.forEach(([share, text], order) => {
-    context.textAlign = order === 0 ? "left" : order === ticks.length - 1 ? "right" : "center";
+  const few = width < 200 ? scale.ticks.filter((_, at) => at % 2 === 0) : scale.ticks;
+  few.forEach(([share, text], order) => {
+    context.textAlign = order === 0 ? "left" : order === few.length - 1 ? "right" : "center";
     context.fillText(text, plot.x + share * width, y + 13);
   });
   context.textAlign = "right";
-  context.fillText(scale.mode === "row" ? "of row top" : "weight", plot.x - 8, y - 2);
-}
-
-/** Share of the ramp at a place of the bar: the first sliver of a log bar is zero's own colour. */
-const barShare = (scale, place) => (scale.mode !== "log" ? place : place < 0.02 ? 0 : BLEND / 2 + (1 - BLEND / 2) * place);
-
-function barTicks(scale) {
-  if (scale.mode === "row") return [[0, "0"], [0.5, "50 %"], [1, "100 % (in view)"]];
-  const places = [0, 0.25, 0.5, 0.75, 1];
-  if (scale.mode === "root") return places.map((place) => [place, shortNumber(place * place * scale.high)]);
-  if (scale.mode === "linear") return places.map((place) => [place, shortNumber(place * scale.high)]);
-  const middle = Math.sqrt(scale.low * scale.high);
-  return [[0, `0 | ≤ ${shortNumber(scale.low)}`], [0.5, shortNumber(middle)], [1, shortNumber(scale.high)]];
+  context.fillText(fitText(context, scale.name, plot.x - 10), plot.x - 8, y - 2);
 }

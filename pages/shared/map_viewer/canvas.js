@@ -2,6 +2,9 @@
 
 const LEAST_SPAN = 3; // cells
 const SETTLE_MS = 80;
+const MINI = 56; // pixels of the minimap
+const PANE_GAP = 8; // pixels between maps side by side
+const TITLE_HEIGHT = 24;
 const GRID_CELL = 10; // pixels; larger cells get lines between them
 
 class MapCanvas {
@@ -9,8 +12,15 @@ class MapCanvas {
     this.view = null; // [first row, last row, first key, last key] in cells, fractions allowed
     this.hover = null; // the cell under the pointer
     this.pinned = null; // the picked cell
-    this.rowTops = new RowTops();
+    this.panes = [new Pane()]; // the chosen head first, then those beside it
+    this.pane = this.panes[0]; // the one under the pointer
+    this.settled = 0;
     this.timers = {};
+  }
+
+  /** The map under the pointer; all maps have the same size. */
+  get source() {
+    return this.pane.source;
   }
 
   // ------------------------------------------------------------------ colours
@@ -31,12 +41,13 @@ class MapCanvas {
       sink: this.data.sinkColour,
     };
     this.ramp = makeRamp(this.data.palette, background);
-    this.sizes = makeSizes(this.data.large);
+    this.diverging = makeDiverging(background);
+    this.sizes = makeSizes(this.data.large, this.panes.length);
     this.frame.classList.toggle("hw-large", this.data.large);
   }
 
-  hidden() {
-    return this.look.hide ? [...this.sinks] : [];
+  hidden(pane = this.pane) {
+    return this.look.hide ? [...pane.sinks] : [];
   }
 
   // ---------------------------------------------------------------- geometry
@@ -45,24 +56,26 @@ class MapCanvas {
     if (!this.data) return;
     const room = this.frame.clientWidth;
     if (room === 0) return;
-    const beside = room >= 600;
+    const count = this.panes.length;
+    const across = count === 1 || room < 600 ? 1 : count === 2 || count === 4 ? 2 : 3;
+    const beside = room >= 600 && count === 1;
     this.frame.classList.toggle("hw-stacked", !beside);
-    const tallest = Math.max(200, window.innerHeight - this.data.reserve);
+    const rows = room < 600 ? 1 : Math.ceil(count / across);
     const { margin } = this.sizes;
-    const widest = (beside ? room * 0.68 : room) - margin.left - margin.right;
-    const side = Math.floor(Math.max(180, Math.min(tallest, widest)));
+    const titles = count > 1 ? TITLE_HEIGHT : 0;
+    const tallest = (window.innerHeight - this.data.reserve) / rows - (rows - 1) * (margin.top + margin.bottom + titles);
+    const widest = (beside ? room * 0.68 : (room - (across - 1) * PANE_GAP) / across) - margin.left - margin.right;
+    const side = Math.floor(Math.max(count > 2 ? 140 : 180, Math.min(Math.max(200, tallest), widest)));
     const [width, height] = [side + margin.left + margin.right, side + margin.top + margin.bottom];
     this.plot = { x: margin.left, y: margin.top, width: side, height: side };
-    this.box.style.width = `${width}px`;
-    this.box.style.height = `${height}px`;
-    this.frame.style.setProperty("--hw-map-width", `${width}px`);
+    this.frame.style.setProperty("--hw-map-width", `${across * width + (across - 1) * PANE_GAP}px`);
     this.frame.style.setProperty("--hw-map-height", `${height}px`);
     const ratio = window.devicePixelRatio || 1;
-    for (const canvas of [this.base, this.over]) {
-      canvas.width = Math.round(width * ratio);
-      canvas.height = Math.round(height * ratio);
-      canvas.getContext("2d").setTransform(ratio, 0, 0, ratio, 0, 0);
-    }
+    for (const pane of this.panes) pane.size(width, height, ratio);
+    const mini = Math.round(MINI * this.sizes.by);
+    this.mini.style.width = this.mini.style.height = `${mini}px`;
+    this.mini.width = this.mini.height = Math.round(mini * ratio);
+    this.mini.getContext("2d").setTransform(ratio, 0, 0, ratio, 0, 0);
     this.refresh();
   }
 
@@ -133,62 +146,47 @@ class MapCanvas {
   /** Asks for what the window needs, and draws what is there. */
   refresh() {
     if (!this.plot || !this.view) return;
-    const [r0, r1, c0, c1] = this.view;
-    const level = this.source.level(Math.max(r1 - r0, c1 - c0), this.plot.width);
-    const overview = this.source.overview;
-    const whole = this.store.get(overview.path);
-    this.level = level;
-    const tiles = level === null ? [] : this.source.tiles(level, this.view);
-    // The overview tells which tiles have anything visible. A whole map waits for it; a window from a link does not.
-    this.needed = whole ? tiles.filter((tile) => this.anyVisible(whole, tile.box)) : this.isWhole() ? [] : tiles;
-    this.store.want([overview.path, ...this.needed.map((tile) => tile.path)]);
+    const whole = this.isWhole();
+    this.store.want(this.panes.flatMap((pane) => pane.plan(this.store, this.view, this.plot.width, whole)));
     this.draw();
-    clearTimeout(this.timers.settle);
-    this.timers.settle = setTimeout(() => this.settle(), SETTLE_MS);
+    this.settleSoon();
   }
 
-  /** Whether the overview has a visible block in the box; tiles without one need not be fetched. */
-  anyVisible(overview, [r0, r1, c0, c1]) {
-    const rows = [r0, r1 - 1].map((row) => blockOf(row, this.source.rows, overview.height));
-    const columns = [c0, c1 - 1].map((key) => blockOf(key, this.source.columns, overview.width));
-    for (let p = rows[0]; p <= rows[1]; p++) {
-      for (let q = columns[0]; q <= columns[1]; q++) if (overview.visible[p * overview.width + q]) return true;
-    }
-    return false;
+  settleSoon() {
+    clearTimeout(this.timers.settle);
+    this.timers.settle = setTimeout(() => this.settle(), SETTLE_MS);
   }
 
   arrived(path) {
-    if (path === this.source.overview.path) this.refresh();
+    const overviews = this.panes.flatMap((pane) => pane.paths(pane.source.overview.path));
+    if (overviews.includes(path)) this.refresh();
     else this.draw();
-    clearTimeout(this.timers.settle);
-    this.timers.settle = setTimeout(() => this.settle(), SETTLE_MS);
+    this.settleSoon();
     this.showFocus();
   }
 
-  /** The tiles to draw, coarse to fine. */
-  layers() {
-    const found = [this.store.kept.get(this.source.overview.path)];
-    for (let level = Math.min((this.level ?? -1) + 2, 12); this.level !== null && level >= this.level; level--) {
-      for (const tile of this.source.tiles(level, this.view)) found.push(this.store.get(tile.path));
-    }
-    return found.filter(Boolean);
+  layers(pane = this.pane) {
+    return pane.layers(this.store, this.view);
   }
 
-  /** The tiles that the scale is made of: those of the level on show, or the overview. */
-  shown() {
-    const fine = this.needed.map((tile) => this.store.kept.get(tile.path)).filter(Boolean);
-    if (fine.length) return fine;
-    return [this.store.kept.get(this.source.overview.path)].filter(Boolean);
-  }
-
-  /** Once the person pauses: the scale that fits what is on show. */
+  /** Once the person pauses: the scale that fits what is on show. Maps side by side share one; a difference has its own. */
   settle() {
-    const tiles = this.shown();
-    if (!tiles.length) return;
-    const hidden = this.hidden();
-    const { low, high } = weightRange(tiles, this.view, hidden);
-    this.range = { low, high: niceCeiling(high) };
-    if (this.look.scale === "row") this.rowTops = new RowTops(tiles, this.view, hidden, this.rowTops.version + 1);
+    const shown = this.panes.map((pane) => ({ pane, tiles: pane.shown(this.store), hidden: this.hidden(pane) }));
+    const known = shown.filter(({ tiles }) => tiles.length);
+    if (!known.length) return;
+    this.settled++;
+    const ranges = known.map(({ pane, tiles, hidden }) => [pane, weightRange(tiles, this.view, hidden)]);
+    const weights = ranges.filter(([pane]) => !pane.minus).map(([, range]) => range);
+    if (weights.length) {
+      const high = niceCeiling(Math.max(...weights.map((range) => range.high)));
+      this.range = { low: Math.min(...weights.map((range) => range.low)), high, steps: [] };
+      const plain = known.filter(({ pane }) => !pane.minus);
+      if (this.look.scale === "quantile") this.range.steps = quantileSteps(plain, this.view);
+    }
+    for (const [pane, range] of ranges) if (pane.minus) pane.top = niceCeiling(range.size);
+    if (this.look.scale === "row") {
+      for (const { pane, tiles, hidden } of known) pane.rowTops = new RowTops(tiles, this.view, hidden, this.settled);
+    }
     this.draw();
     this.showFocus();
   }
@@ -205,31 +203,70 @@ class MapCanvas {
   }
 
   drawNow() {
-    const { plot, view, theme } = this;
-    const context = this.base.getContext("2d");
-    const range = this.range || { low: 1e-4, high: 1 };
-    const scale = makeScale(this.look.scale, range.low, range.high);
-    const paint = new Paint(this.ramp, scale, this.hidden(), this.rowTops, theme);
+    for (const pane of this.panes) this.drawPane(pane);
+    this.drawMinimap();
+    const { dataset } = this.frame;
+    dataset.state = this.store.busy ? "loading" : this.layers(this.panes[0]).length ? "ready" : "failed";
+    if (dataset.state === "ready") this.tellPainted();
+    dataset.level = this.panes[0].source.small ? 0 : (this.panes[0].level ?? "overview");
+  }
+
+  /** The scale and colours of one map. */
+  paintOf(pane) {
+    const { low, high, steps } = this.range || { low: 1e-4, high: 1, steps: [] };
+    const scale = pane.minus
+      ? makeDifferenceScale(this.look.scale, pane.top || 1)
+      : makeScale(this.look.scale, low, high, steps, this.look.threshold);
+    return new Paint(pane.minus ? this.diverging : this.ramp, scale, this.hidden(pane), pane.rowTops, this.theme);
+  }
+
+  drawPane(pane) {
+    const context = pane.base.getContext("2d");
+    context.clearRect(0, 0, pane.base.width, pane.base.height);
+    this.drawPaneOn(context, pane);
+  }
+
+  drawPaneOn(context, pane) {
+    const { plot } = this;
     const place = this.place();
-    const layers = this.layers();
-    context.clearRect(0, 0, this.base.width, this.base.height);
+    const layers = this.layers(pane);
+    pane.paint = this.paintOf(pane);
     context.save();
     context.beginPath();
     context.rect(plot.x, plot.y, plot.width, plot.height);
     context.clip();
-    const hatch = hatchPattern(context, theme);
-    for (const tile of layers) drawTile(context, place, tile, paint, hatch);
+    const hatch = hatchPattern(context, this.theme);
+    for (const tile of layers) drawTile(context, place, tile, pane.paint, hatch);
     this.drawGrid(context, place);
-    drawNumbers(context, place, view, layers.slice().reverse(), paint);
+    drawNumbers(context, place, this.view, layers.slice().reverse(), pane.paint);
     context.restore();
-    drawAxes(context, plot, view, this.tokens, theme, this.sizes);
+    this.drawFrame(context, pane);
+  }
+
+  /** What stands around the cells. */
+  drawFrame(context, pane) {
+    const { plot, view, theme, sizes } = this;
+    drawAxes(context, plot, view, this.tokens, theme, sizes);
     drawBands(context, plot, view, this.tokens);
-    drawHiddenMarks(context, plot, view, paint.hidden, theme);
-    drawColourBar(context, plot, paint.scale, this.ramp, theme, this.sizes);
-    this.paint = paint;
-    this.frame.dataset.state = this.store.busy ? "loading" : layers.length ? "ready" : "failed";
-    if (this.frame.dataset.state === "ready") this.tellPainted();
-    this.frame.dataset.level = this.source.small ? 0 : (this.level ?? "overview");
+    drawHiddenMarks(context, plot, view, this.hidden(pane), theme);
+    const { scale, ramp } = this.paintOf(pane);
+    drawColourBar(context, plot, scale, ramp, theme, sizes);
+  }
+
+  /** The cells of one map alone as the address of a picture. */
+  mapPicture(pane) {
+    const { plot } = this;
+    const ratio = window.devicePixelRatio || 1;
+    const canvas = document.createElement("canvas");
+    canvas.width = Math.round(plot.width * ratio);
+    canvas.height = Math.round(plot.height * ratio);
+    const from = [plot.x, plot.y, plot.width, plot.height].map((at) => at * ratio);
+    canvas.getContext("2d").drawImage(pane.base, ...from, 0, 0, canvas.width, canvas.height);
+    return canvas.toDataURL("image/png");
+  }
+
+  base2d() {
+    return this.panes[0].base.getContext("2d");
   }
 
   drawGrid(context, place) {
@@ -244,15 +281,21 @@ class MapCanvas {
     }
   }
 
-  /** Guides, the marked cell, the box being drawn and the minimap: what changes while the pointer moves. */
+  /** Guides, the marked cell and the box being drawn: what changes while the pointer moves. */
   drawOver() {
-    const context = this.over.getContext("2d");
-    context.clearRect(0, 0, this.over.width, this.over.height);
+    for (const pane of this.panes) {
+      const context = pane.over.getContext("2d");
+      context.clearRect(0, 0, pane.over.width, pane.over.height);
+      this.drawMarks(context);
+    }
+  }
+
+  drawMarks(context) {
+    const place = this.place();
     context.save();
     context.beginPath();
     context.rect(this.plot.x, this.plot.y, this.plot.width, this.plot.height);
     context.clip();
-    const place = this.place();
     context.strokeStyle = SELECTED;
     if (this.pinned) this.drawGuides(context, place, this.pinned, [4, 3]);
     if (this.hover) this.drawGuides(context, place, this.hover, []);
@@ -263,7 +306,6 @@ class MapCanvas {
     }
     context.restore();
     this.drawFocusLabels(context, place);
-    this.drawMinimap(context);
   }
 
   drawGuides(context, place, { row, column }, dash) {
@@ -302,34 +344,31 @@ class MapCanvas {
     }
   }
 
-  minimapBox() {
-    if (this.isWhole()) return null;
-    const side = Math.round(this.plot.width * 0.2);
-    return { x: this.plot.x + this.plot.width - side - 4, y: this.plot.y + 4, side };
-  }
-
-  drawMinimap(context) {
-    const box = this.minimapBox();
-    const overview = this.store.kept.get(this.source.overview.path);
-    if (!box || !overview) return;
-    if (!overview.mini || overview.miniKey !== this.ramp.name + this.ramp.background + this.look.hide) {
-      const { low, high } = weightRange([overview], this.whole(), this.hidden());
-      const paint = new Paint(this.ramp, makeScale("root", low, high), this.hidden(), new RowTops(), this.theme);
-      const copy = { ...overview, picture: null };
-      overview.mini = tilePicture(copy, paint);
-      overview.miniKey = this.ramp.name + this.ramp.background + this.look.hide;
+  /** The whole map beside the readout, with the window framed: it covers no cell. */
+  drawMinimap() {
+    const pane = this.panes[0];
+    const overview = pane.overview(this.store);
+    if (!overview) return;
+    const side = this.mini.clientWidth || MINI;
+    const key = [this.ramp.name, this.ramp.background, this.look.hide].join("|");
+    if (!overview.mini || overview.miniKey !== key) {
+      const { low, high, size } = weightRange([overview], this.whole(), this.hidden(pane));
+      const scale = pane.minus ? makeDifferenceScale("root", size) : makeScale("root", low, high);
+      const ramp = pane.minus ? this.diverging : this.ramp;
+      const paint = new Paint(ramp, scale, this.hidden(pane), new RowTops(), this.theme);
+      overview.mini = tilePicture({ ...overview, picture: null }, paint);
+      overview.miniKey = key;
     }
+    const context = this.mini.getContext("2d");
     context.fillStyle = this.theme.hidden;
-    context.fillRect(box.x, box.y, box.side, box.side);
-    context.drawImage(overview.mini, box.x, box.y, box.side, box.side);
-    context.strokeStyle = this.theme.text;
-    context.strokeRect(box.x - 0.5, box.y - 0.5, box.side + 1, box.side + 1);
+    context.fillRect(0, 0, side, side);
+    context.drawImage(overview.mini, 0, 0, side, side);
     const [r0, r1, c0, c1] = this.view;
-    const [down, across] = [box.side / this.source.rows, box.side / this.source.columns];
+    const [down, across] = [side / pane.source.rows, side / pane.source.columns];
     context.strokeStyle = SELECTED;
     context.lineWidth = 2;
     const [width, height] = [Math.max((c1 - c0) * across, 3), Math.max((r1 - r0) * down, 3)];
-    context.strokeRect(box.x + c0 * across, box.y + r0 * down, width, height);
+    context.strokeRect(Math.min(c0 * across, side - 3), Math.min(r0 * down, side - 3), width, height);
     context.lineWidth = 1;
   }
 }

@@ -47,19 +47,99 @@ function pack(rgb) {
   return ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
 }
 
+/** The colours of a difference: blue below zero, the page's background at zero, orange above. */
+function makeDiverging(background) {
+  const dark = luminance(background) < 0.5;
+  const [below, above] = (dark ? ["#6cb4f0", "#ff9e45"] : ["#0b559f", "#b35000"]).map(toRgb);
+  const rgb = Array.from({ length: RAMP_STEPS }, (_, step) => {
+    const t = (2 * step) / (RAMP_STEPS - 1) - 1;
+    return mix(background, t < 0 ? below : above, Math.abs(t));
+  });
+  return { name: "diverging", dark, rgb, packed: new Uint32Array(rgb.map(pack)), background };
+}
+
 /**
  * A scale turns a weight into a share 0..1 of the ramp. `mode`: "root" (square root, as the small maps of all heads),
- * "linear", "log", or "row" (share of the row's top).
+ * "linear", "log", "row" (share of the row's top) or "quantile" (share of the weights in view that are smaller, from
+ * `steps`, equally many weights between two of them). Weights below `threshold` count as zero.
  */
-function makeScale(mode, low, high) {
+function makeScale(mode, low, high, steps = [], threshold = 0) {
   const top = high > 0 ? high : 1;
-  if (mode === "root") return { mode, low: 0, high: top, share: (value) => Math.sqrt(Math.max(value, 0) / top) };
-  if (mode !== "log") return { mode, low: 0, high: top, share: (value) => value / top };
-  const bottom = Math.min(low > 0 ? low : top / 1e3, top / 10);
-  const span = Math.log(top / bottom);
-  // Positive weights start a little above zero's own colour, so that "small" and "zero" look different.
-  const share = (value) => (value <= 0 ? 0 : BLEND / 2 + (1 - BLEND / 2) * Math.max(0, Math.log(value / bottom) / span));
-  return { mode, low: bottom, high: top, share };
+  const made = SCALE_MAKERS[mode === "quantile" && steps.length < 2 ? "root" : mode](top, low, steps);
+  const share = (value) => (value < threshold ? 0 : made.share(value));
+  return { mode, low: 0, high: top, name: "weight", ...made, share, threshold, id: `${threshold},${steps}` };
+}
+
+const PLACES = [0, 0.25, 0.5, 0.75, 1];
+// Positive weights start a little above zero's own colour, so that "small" and "zero" look different.
+const aboveZero = (share) => BLEND / 2 + (1 - BLEND / 2) * Math.max(0, share);
+
+const SCALE_MAKERS = {
+  root: (top) => ({
+    share: (value) => Math.sqrt(Math.max(value, 0) / top),
+    valueAt: (place) => place * place * top,
+    ticks: PLACES.map((place) => [place, shortNumber(place * place * top)]),
+  }),
+  linear: (top) => ({
+    share: (value) => value / top,
+    valueAt: (place) => place * top,
+    ticks: PLACES.map((place) => [place, shortNumber(place * top)]),
+  }),
+  row: () => ({
+    name: "of row top",
+    share: (value) => value,
+    valueAt: (place) => place,
+    ticks: [[0, "0"], [0.5, "50 %"], [1, "100 % (in view)"]],
+  }),
+  log: (top, low) => {
+    const bottom = Math.min(low > 0 ? low : top / 1e3, top / 10);
+    const span = Math.log(top / bottom);
+    const middle = Math.sqrt(bottom * top);
+    return {
+      low: bottom,
+      share: (value) => (value <= 0 ? 0 : aboveZero(Math.log(value / bottom) / span)),
+      valueAt: (place) => (place < 0.02 ? 0 : bottom * Math.exp(place * span)), // the first sliver is zero's own colour
+      ticks: [[0, `0 | ≤ ${shortNumber(bottom)}`], [0.5, shortNumber(middle)], [1, shortNumber(top)]],
+    };
+  },
+  quantile: (top, low, steps) => ({
+    name: "by rank",
+    share: (value) => (value <= 0 ? 0 : aboveZero(placeAmong(steps, value))),
+    valueAt: (place) => steps[Math.round(place * (steps.length - 1))],
+    ticks: PLACES.map((place) => [place, shortNumber(steps[Math.round(place * (steps.length - 1))])]),
+  }),
+};
+
+/** Where a value lies among rising steps: 0 at the first, 1 at the last. */
+function placeAmong(steps, value) {
+  let [below, above] = [0, steps.length - 1];
+  if (value >= steps[above]) return 1;
+  while (above - below > 1) {
+    const middle = (below + above) >> 1;
+    if (steps[middle] <= value) below = middle;
+    else above = middle;
+  }
+  const width = steps[above] - steps[below];
+  const inside = width > 0 ? Math.min(Math.max((value - steps[below]) / width, 0), 1) : 0;
+  return (below + inside) / (steps.length - 1);
+}
+
+/** The scale of a difference: zero in the middle, `top` at both ends; linear where that is chosen, else by root. */
+function makeDifferenceScale(mode, top) {
+  const size = top > 0 ? top : 1;
+  const [forth, back] = mode === "linear" ? [(x) => x, (x) => x] : [Math.sqrt, (x) => x * x];
+  const valueAt = (place) => Math.sign(place - 0.5) * back(Math.abs(2 * place - 1)) * size;
+  return {
+    mode: "difference",
+    name: "difference",
+    low: -size,
+    high: size,
+    threshold: 0,
+    id: mode,
+    share: (value) => 0.5 + (Math.sign(value) * forth(Math.abs(value) / size)) / 2,
+    valueAt,
+    ticks: PLACES.map((place) => [place, signed(valueAt(place), shortNumber)]),
+  };
 }
 
 const rampStep = (share) => (share >= 1 ? RAMP_STEPS - 1 : share <= 0 ? 0 : Math.floor(share * (RAMP_STEPS - 1)));
@@ -82,6 +162,7 @@ function number(value, digits) {
 }
 
 /** A number beside a colour bar. */
+const signed = (value, say) => (value < 0 ? "−" : value > 0 ? "+" : "") + say(Math.abs(value));
 const shortNumber = (value) => (value === 0 ? "0" : value < 1e-3 ? value.toExponential(0) : String(Number(value.toPrecision(2))));
 
 /** A weight inside a cell: as short as it can be. */
@@ -89,6 +170,7 @@ function cellNumber(value, width) {
   if (Number.isNaN(value)) return "NaN";
   if (!Number.isFinite(value)) return "inf";
   if (value === 0) return "0";
+  if (value < 0) return `−${cellNumber(-value, width - 6)}`;
   if (width > 64) return number(value, 3).replace(/^0\./, ".");
   if (value < 0.0005) return width > 50 ? value.toExponential(0) : "·";
   return value.toFixed(width > 44 ? 3 : 2).replace(/^0/, "");

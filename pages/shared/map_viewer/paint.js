@@ -6,7 +6,8 @@ class Paint {
     Object.assign(this, { ramp, scale, rowTops });
     this.hidden = [...hidden].sort((a, b) => a - b);
     this.hiddenPixel = pack(toRgb(theme.hiddenKey));
-    this.key = [ramp.name, ramp.background, scale.mode, scale.low, scale.high, this.hidden, rowTops.version].join("|");
+    const version = scale.mode === "row" ? rowTops.version : 0;
+    this.key = [ramp.name, ramp.background, scale.mode, scale.low, scale.high, scale.id, this.hidden, version].join("|");
   }
 
   /** Whether a block of keys holds a hidden one. */
@@ -15,7 +16,8 @@ class Paint {
   }
 
   step(value, rowTop) {
-    return rampStep(this.scale.mode === "row" ? value / (rowTop || 1) : this.scale.share(value));
+    const { mode, threshold, share } = this.scale;
+    return rampStep(mode !== "row" ? share(value) : value < threshold ? 0 : value / (rowTop || 1));
   }
 }
 
@@ -57,15 +59,28 @@ function tilePicture(tile, paint) {
   return picture;
 }
 
-/** Smallest positive and largest finite weight of the tiles inside a window, hidden keys left out. */
+/** Smallest positive, largest and largest absolute finite value of the tiles in a window, hidden keys left out. */
 function weightRange(tiles, view, hidden) {
-  let low = Infinity;
-  let high = 0;
+  let [low, high, size] = [Infinity, 0, 0];
   eachValue(tiles, view, hidden, (value) => {
     if (value > high) high = value;
     if (value > 0 && value < low) low = value;
+    if (value > size || -value > size) size = Math.abs(value);
   });
-  return { low, high };
+  return { low, high, size };
+}
+
+const QUANTILES = 64;
+const MOST_SORTED = 60000; // weights that quantiles are taken from; of more, every n-th
+
+/** QUANTILES + 1 rising values with equally many of the window's positive weights between two of them. */
+function quantileSteps(shown, view) {
+  const all = [];
+  for (const { tiles, hidden } of shown) eachValue(tiles, view, hidden, (value) => value > 0 && all.push(value));
+  const every = Math.ceil(all.length / MOST_SORTED);
+  const sorted = Float64Array.from(every > 1 ? all.filter((_, at) => at % every === 0) : all).sort();
+  if (sorted.length < 2) return [];
+  return Array.from({ length: QUANTILES + 1 }, (_, at) => sorted[Math.round((at * (sorted.length - 1)) / QUANTILES)]);
 }
 
 /** Calls `use(value, tile, block row)` for each visible finite value whose block touches the window. */

@@ -2,18 +2,25 @@
 //
 // State: `view` = [first row, last row, first key, last key] in cells, fractions allowed; `focus` = the cell under the
 // pointer, else the picked one, else the last row. The page gives data with update(); the viewer reports what the
-// person did through `report(name, value)`.
+// person did through `report(name, value)`, and clicks that are no state through `trigger(name, value)`.
 
 const REPORT_MS = 450;
 const PROFILE_MS = 50;
 const CLICK_PIXELS = 4;
-const SCALES = [["root", "Root"], ["linear", "Linear"], ["log", "Log"], ["row", "Per row"]];
+const SCALES = [["root", "Root"], ["linear", "Linear"], ["log", "Log"], ["row", "Per row"], ["quantile", "Quantile"]];
 const HOWS = [["mean", "Mean"], ["max", "Max"]];
 const DIRECTIONS = [["from", "from token"], ["to", "to token"]];
-const KEYS_SAID = "Arrows move the window, with Shift the marked cell; plus and minus zoom, Home shows all.";
+const KEYS_SAID =
+  "Arrows move the window once it is zoomed, with Shift the marked cell; plus and minus zoom, 0 or Home shows all, " +
+  "l is log colour, s hides sink columns, question mark lists all keys.";
+const LEAST_THRESHOLD = 1e-4; // the slider runs from there to 1, by equal factors
+const LOOKS = [["zero", "zero"], ["unseen", "not visible"], ["nan", "not a number"], ["infinite", "infinite"]];
+
 const HINT = "Point at the map for a weight, its rank and what uniform attention would give. The wheel zooms, a drag moves, a click keeps the cell.";
 const TOLD = {
-  Colour: "How a weight becomes a colour: by its square root, as it is, by its logarithm, or beside the largest of its row",
+  Colour:
+    "How a weight becomes a colour: by its square root, as it is, by its logarithm, beside the largest of its row, " +
+    "or by its rank among the weights in view",
   "From afar": "What a point shows that stands for many weights: their mean, or the largest of them",
   Attention: "Colours the text by where a token looks, or by which tokens look at it",
 };
@@ -46,27 +53,60 @@ class MapViewer extends MapCanvas {
       this.button("+", () => this.zoomAt(0.5), "Zoom in"),
       this.button("All", () => this.setView(this.whole()), "Show the whole map"),
     );
-    this.bar.append(this.scaleButtons.element, this.howButtons.element, this.sinkButton);
-    this.box = make("div", "hw-map");
-    this.base = make("canvas", "hw-canvas");
-    this.over = make("canvas", "hw-canvas hw-over");
-    this.over.tabIndex = 0;
-    this.over.setAttribute("role", "application");
-    this.over.setAttribute("aria-roledescription", "zoomable map");
-    this.box.append(this.base, this.over, zoom);
+    this.pinButton = this.button("Pin", () => this.trigger("pin", { head: this.data.name }));
+    this.saver = new Saver(this);
+    const colours = [this.scaleButtons.element, this.howButtons.element, this.sinkButton, this.thresholdChoice()];
+    this.bar.append(...colours, zoom, this.pinButton, this.saver.element);
+    this.left = make("div", "hw-left");
+    this.maps = make("div", "hw-maps");
     this.readout = make("div", "hw-readout");
     this.readout.setAttribute("role", "status");
     this.readout.setAttribute("aria-live", "polite");
     this.note = make("div", "hw-note");
+    this.mini = make("canvas", "hw-mini");
+    this.mini.setAttribute("role", "img");
+    this.mini.setAttribute("aria-label", "The whole map, small, with the window framed");
+    const said = make("div", "hw-said");
+    said.append(this.readout, this.note);
+    const under = make("div", "hw-under");
+    under.append(this.mini, said);
     this.text = new TextPanel((index) => this.pointText(index), (index) => this.pickText(index));
     this.directions = this.choice("Attention", DIRECTIONS, (value) => this.setLook({ direction: value }));
     this.sentence = make("div", "hw-sentence");
-    const left = make("div", "hw-left");
-    left.append(this.bar, this.box, this.readout, this.note);
+    this.left.append(this.maps, under, this.legend());
     const right = make("div", "hw-right");
     right.append(this.directions.element, this.sentence, this.text.element);
-    this.frame.append(left, right);
+    const parts = make("div", "hw-parts");
+    parts.append(this.left, right);
+    this.frame.append(this.bar, parts, this.saver.table);
     this.root.append(this.frame);
+  }
+
+  /** The four looks a cell can have besides its colour. */
+  legend() {
+    const legend = make("div", "hw-legend");
+    for (const [name, text] of LOOKS) {
+      const one = make("span", "hw-legend-entry");
+      one.append(make("span", `hw-look hw-look-${name}`), text);
+      legend.append(one);
+    }
+    return legend;
+  }
+
+  /** A slider from "none" to 1: weights below it are drawn as zero. */
+  thresholdChoice() {
+    const label = make("label", "hw-choice");
+    label.title = "Weights below it are drawn like zero; numbers on hover are unchanged";
+    this.threshold = make("input", "hw-slider");
+    Object.assign(this.threshold, { type: "range", min: 0, max: 40, step: 1 });
+    this.thresholdSaid = make("span", "hw-threshold");
+    this.threshold.addEventListener("input", () => {
+      const place = Number(this.threshold.value);
+      const value = place === 0 ? 0 : LEAST_THRESHOLD ** (1 - place / 40);
+      this.setLook({ threshold: Number(value.toPrecision(2)) });
+    });
+    label.append(make("span", "hw-choice-label", "Threshold"), this.threshold, this.thresholdSaid);
+    return label;
   }
 
   button(label, action, title) {
@@ -96,30 +136,55 @@ class MapViewer extends MapCanvas {
 
   // ------------------------------------------------- what the page wants shown
 
-  update(data, report) {
+  update(data, report, trigger) {
     this.report = report;
+    this.trigger = trigger;
     const before = this.data;
     this.data = data;
-    this.sinks = new Set(data.sinks);
     this.takeTokens(data);
     const sameShape = before && String(before.shape) === String(data.shape);
     this.look = this.merge("look", data.look);
-    this.takeSource();
+    this.takePanes(data);
     this.takeWindow(data.window, sameShape);
     if (!sameShape) this.hover = null;
     this.takeCell(data.cell);
-    const size = `${data.shape[0]} queries down, ${data.shape[1]} keys across`;
-    this.over.setAttribute("aria-label", `Attention map of ${data.name}: ${size}. ${KEYS_SAID}`);
     this.readTheme();
     this.showControls();
     this.layout();
-    this.refresh();
     this.showFocus();
   }
 
-  takeSource() {
-    const { map, shape, exact } = this.data;
-    this.source = new MapSource(address(map), shape[0], shape[1], exact, this.look.how);
+  /** One pane for the chosen head and for each head beside it. */
+  takePanes(data) {
+    const maps = [data, ...data.others];
+    while (this.panes.length > maps.length) this.panes.pop();
+    while (this.panes.length < maps.length) this.panes.push(new Pane());
+    if (!this.panes.includes(this.pane)) this.pane = this.panes[0];
+    this.panes.forEach((pane, at) => {
+      pane.take(maps[at], data.shape, this.look.how);
+      if (!pane.element.isConnected) {
+        this.maps.append(pane.element);
+        this.listenTo(pane);
+      }
+      const size = `${data.shape[0]} queries down, ${data.shape[1]} keys across`;
+      pane.over.setAttribute("aria-label", `Attention map of ${this.fullTitle(pane)}: ${size}. ${KEYS_SAID}`);
+      pane.title.replaceChildren(...(maps.length > 1 || pane.minus ? this.titleOf(pane, at, maps[at]) : []));
+    });
+    for (const element of [...this.maps.children]) {
+      if (!this.panes.some((pane) => pane.element === element)) element.remove();
+    }
+  }
+
+  fullTitle(pane) {
+    return pane.minus ? `${pane.name} minus ${pane.minusName}` : pane.name;
+  }
+
+  titleOf(pane, at, map) {
+    const name = make("strong", "", this.fullTitle(pane));
+    if (at === 0) return [name];
+    const show = this.button("Show", () => this.trigger("choose", { head: map.head }), `Choose head ${map.name}`);
+    const away = this.button("×", () => this.trigger("pin", { head: map.head }), `Take head ${map.name} away`);
+    return [name, show, away];
   }
 
   /** Labels come from the analysis' token table, fetched once; until they are here, positions stand for them. */
@@ -197,7 +262,7 @@ class MapViewer extends MapCanvas {
 
   setLook(change) {
     this.look = { ...this.look, ...change };
-    if (change.how) this.takeSource();
+    if (change.how) this.takePanes(this.data);
     this.tell("look", this.look, 150);
     this.showControls();
     this.refresh();
@@ -208,14 +273,25 @@ class MapViewer extends MapCanvas {
     this.scaleButtons.show(this.look.scale);
     this.howButtons.show(this.look.how);
     this.directions.show(this.look.direction);
+    const sinks = this.panes[0].sinks;
+    const some = this.panes.some((pane) => pane.sinks.size > 0);
     this.sinkButton.setAttribute("aria-pressed", this.look.hide);
-    this.sinkButton.disabled = this.sinks.size === 0;
-    const some = this.sinks.size > 0;
+    this.sinkButton.disabled = !some;
     this.sinkButton.title = some ? "Leaves the sink columns out of colour and scale" : "This head has no sink column";
-    const names = [...this.sinks].slice(0, 4).map((key) => this.tokens.key.name(key)).join(", ");
-    const which = this.sinks.size === 1 ? "sink key" : `${this.sinks.size} sink keys`;
+    this.pinButton.setAttribute("aria-pressed", this.data.pinned);
+    this.pinButton.title = this.data.pinned ? "Take this head away from those beside it" : "Keep this head beside the next ones";
+    const { threshold } = this.look;
+    const place = threshold > 0 ? Math.round(40 * (1 - Math.log(threshold) / Math.log(LEAST_THRESHOLD))) : 0;
+    if (this.threshold.value !== String(place)) this.threshold.value = place;
+    const said = threshold > 0 ? `≥ ${shortNumber(threshold)}` : "none";
+    this.threshold.setAttribute("aria-valuetext", said);
+    this.thresholdSaid.textContent = said;
+    const names = [...sinks].slice(0, 4).map((key) => this.tokens.key.name(key)).join(", ");
+    const which = sinks.size === 1 ? "sink key" : `${sinks.size} sink keys`;
     const left = `Hidden from colour and scale: ${which} ${names}. Numbers on hover are unchanged.`;
-    this.note.textContent = [this.data.note, this.hidden().length ? left : ""].filter(Boolean).join(" ");
+    const below = `Weights below ${shortNumber(threshold)} are drawn like zero.`;
+    const notes = [this.data.note, this.look.hide && sinks.size ? left : "", threshold > 0 ? below : ""];
+    this.note.textContent = notes.filter(Boolean).join(" ");
   }
 
   // ------------------------------------------------------------------- focus
@@ -241,9 +317,10 @@ class MapViewer extends MapCanvas {
     if (!this.data || !this.plot) return;
     const focus = this.focus();
     const from = this.look.direction === "from";
-    const paths = [this.source.rowPath(focus.row)]; // the row also gives the rank, whatever the text shows
-    if (!from) paths.push(this.source.columnPath(focus.column));
-    const missing = this.source.exact ? paths.filter((path) => !this.profiles.get(path)) : [];
+    const { pane } = this;
+    const paths = pane.paths(pane.source.rowPath(focus.row)); // the row also gives the rank, whatever the text shows
+    if (!from) paths.push(pane.source.columnPath(focus.column));
+    const missing = pane.source.exact ? paths.filter((path) => !this.profiles.get(path)) : [];
     if (missing.length) this.profiles.want(missing.reverse());
     this.readout.textContent = this.describe();
     this.showText(focus, from);
@@ -282,7 +359,8 @@ class MapViewer extends MapCanvas {
     this.text.mark(this.tokens.query === this.tokens.key ? index : -1); // of another text, the token is not in this one
     if (this.revealNext) this.text.reveal(index);
     this.revealNext = false;
-    const named = from ? `From query ${own}:` : `To key ${own}:`;
+    const where = this.panes.length > 1 || this.pane.minus ? ` in ${this.pane.name}` : "";
+    const named = from ? `From query ${own}${where}:` : `To key ${own}${where}:`;
     const said = from && this.source.exact ? `${rowSentence(profile, index, this.tokens)} ` : "";
     const list = make("span", "hw-list", this.strongestList(profile, best, tokens));
     this.sentence.replaceChildren(make("strong", "", named), ` ${said}`, list);
@@ -304,8 +382,10 @@ class MapViewer extends MapCanvas {
     const read = readTiles(this.layers().reverse(), cell.row, cell.column);
     const row = this.source.exact ? this.profiles.kept.get(this.source.rowPath(cell.row)) : null;
     const at = cell.column;
+    const which = this.panes.length > 1 || this.pane.minus ? `${this.fullTitle(this.pane)} · ` : "";
+    const where = `${which}query ${this.tokens.query.name(cell.row)} → key ${this.tokens.key.name(cell.column)}`;
+    if (this.pane.minus) return `${where} · ${this.difference(cell, row, read)}`;
     const exact = row ? { value: row.values[at], visible: row.visible[at] === 1, rows: [0, 1], columns: [0, 1] } : read;
-    const where = `query ${this.tokens.query.name(cell.row)} → key ${this.tokens.key.name(cell.column)}`;
     if (!exact) return `${where} · loading`;
     const pooled = exact.rows[1] - exact.rows[0] > 1 || exact.columns[1] - exact.columns[0] > 1;
     if (!exact.visible && pooled) return `${where} · no cell of this block is visible`;
@@ -313,9 +393,23 @@ class MapViewer extends MapCanvas {
     if (pooled) {
       const [rows, columns] = [exact.rows, exact.columns].map(([a, b]) => (b - a > 1 ? `${a}–${b - 1}` : `${a}`));
       const told = `${this.look.how} weight ${number(exact.value, 4)} over the visible cells (pooled)`;
-      return `queries ${rows} → keys ${columns} · ${told}`;
+      return `${which}queries ${rows} → keys ${columns} · ${told}`;
     }
     return `${where} · weight ${number(exact.value, 4)}${row ? this.comparison(row, exact.value) : ""}`;
+  }
+
+  /** A cell of a difference: both weights where the head has exact ones, else the difference of the block. */
+  difference(cell, row, read) {
+    const other = this.profiles.kept.get(this.pane.paths(this.source.rowPath(cell.row))[1]);
+    if (row && other) {
+      if (!row.visible[cell.column] || !other.visible[cell.column]) return "not visible in both maps (not a zero)";
+      const [a, b] = [row.values[cell.column], other.values[cell.column]];
+      const told = signed(a - b, (size) => number(size, 4));
+      return `difference ${told} = ${number(a, 4)} (${this.pane.name}) − ${number(b, 4)} (${this.pane.minusName})`;
+    }
+    if (!read) return "loading";
+    if (!read.visible) return "no cell of this block is visible in both maps";
+    return `difference of the ${this.look.how} weights ${signed(read.value, (size) => number(size, 4))} (pooled)`;
   }
 
   comparison(row, value) {
@@ -349,24 +443,37 @@ class MapViewer extends MapCanvas {
   // ------------------------------------------------------------------- input
 
   listen() {
-    const over = this.over;
     this.pointers = new Map();
-    over.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
-    over.addEventListener("pointerdown", (event) => this.pointerDown(event));
-    over.addEventListener("pointermove", (event) => this.pointerMove(event));
-    over.addEventListener("pointerup", (event) => this.pointerUp(event));
-    over.addEventListener("pointercancel", (event) => this.pointerUp(event));
+    window.addEventListener("resize", (this.onResize = () => this.layout()));
+    this.mini.addEventListener("pointerdown", (event) => {
+      this.mini.setPointerCapture(event.pointerId);
+      this.centreFromMinimap(event);
+    });
+    this.mini.addEventListener("pointermove", (event) => event.buttons & 1 && this.centreFromMinimap(event));
+  }
+
+  /** Every map answers to the same gestures, and all of them move together. */
+  listenTo(pane) {
+    const { over } = pane;
+    const here = (act) => (event) => {
+      this.pane = pane;
+      act(event);
+    };
+    over.addEventListener("wheel", here((event) => this.wheel(event)), { passive: false });
+    over.addEventListener("pointerdown", here((event) => this.pointerDown(event)));
+    over.addEventListener("pointermove", here((event) => this.pointerMove(event)));
+    over.addEventListener("pointerup", here((event) => this.pointerUp(event)));
+    over.addEventListener("pointercancel", here((event) => this.pointerUp(event)));
     over.addEventListener("pointerleave", () => {
       this.pointer = null;
       if (!this.drag) this.setHover(null);
     });
-    over.addEventListener("dblclick", (event) => this.zoomAt(event.shiftKey ? 2 : 0.5, ...this.at(event)));
-    over.addEventListener("keydown", (event) => this.keyDown(event));
-    window.addEventListener("resize", (this.onResize = () => this.layout()));
+    over.addEventListener("dblclick", here((event) => this.zoomAt(event.shiftKey ? 2 : 0.5, ...this.at(event))));
+    over.addEventListener("keydown", here((event) => this.keyDown(event)));
   }
 
   at(event) {
-    const bounds = this.over.getBoundingClientRect();
+    const bounds = this.pane.over.getBoundingClientRect();
     return [event.clientX - bounds.left, event.clientY - bounds.top];
   }
 
@@ -381,11 +488,6 @@ class MapViewer extends MapCanvas {
     if (inRows && inColumns) return { row, column };
     if (inRows && x < plot.x) return { row, column: null };
     return inColumns && y < plot.y ? { row: null, column } : null;
-  }
-
-  inMinimap(x, y) {
-    const box = this.minimapBox();
-    return box && x >= box.x && x <= box.x + box.side && y >= box.y && y <= box.y + box.side ? box : null;
   }
 
   wheel(event) {
@@ -403,12 +505,10 @@ class MapViewer extends MapCanvas {
     if (event.button !== 0 || !this.view) return;
     const [x, y] = this.at(event);
     this.pointers.set(event.pointerId, [x, y]);
-    this.over.setPointerCapture(event.pointerId);
-    const mini = this.inMinimap(x, y);
-    this.drag = { x, y, view: this.view, moved: false, mini };
+    this.pane.over.setPointerCapture(event.pointerId);
+    this.drag = { x, y, view: this.view, moved: false };
     if (this.pointers.size === 2) this.drag = { pinch: this.pinch(), view: this.view, moved: true };
-    else if (event.shiftKey && !mini) this.drag.box = { x0: x, y0: y, x1: x, y1: y };
-    if (mini) this.centreFromMinimap(mini, x, y);
+    else if (event.shiftKey) this.drag.box = { x0: x, y0: y, x1: x, y1: y };
   }
 
   pointerMove(event) {
@@ -417,7 +517,7 @@ class MapViewer extends MapCanvas {
     if (this.pointers.has(event.pointerId)) this.pointers.set(event.pointerId, [x, y]);
     const { drag } = this;
     if (!drag) {
-      this.setHover(this.inMinimap(x, y) ? null : this.hit(x, y));
+      this.setHover(this.hit(x, y));
       return;
     }
     if (drag.pinch) {
@@ -427,8 +527,7 @@ class MapViewer extends MapCanvas {
       return;
     }
     drag.moved ||= Math.hypot(x - drag.x, y - drag.y) >= CLICK_PIXELS;
-    if (drag.mini) this.centreFromMinimap(drag.mini, x, y);
-    else if (drag.box) Object.assign(drag.box, { x1: x, y1: y }), this.drawOver();
+    if (drag.box) Object.assign(drag.box, { x1: x, y1: y }), this.drawOver();
     else if (drag.moved) {
       const [r0, r1, c0, c1] = drag.view;
       const rows = ((drag.y - y) / this.plot.height) * (r1 - r0);
@@ -443,7 +542,7 @@ class MapViewer extends MapCanvas {
     this.drag = null;
     if (!drag || event.type === "pointercancel") return;
     if (drag.box && drag.moved) this.zoomToBox(drag.box);
-    else if (!drag.moved && !drag.mini) this.pick(this.hit(...this.at(event)));
+    else if (!drag.moved) this.pick(this.hit(...this.at(event)));
     this.drawOver();
   }
 
@@ -458,10 +557,12 @@ class MapViewer extends MapCanvas {
     this.setView([Math.floor(a.y), Math.ceil(b.y), Math.floor(a.x), Math.ceil(b.x)]);
   }
 
-  centreFromMinimap(box, x, y) {
+  centreFromMinimap(event) {
+    if (!this.view) return;
+    const box = this.mini.getBoundingClientRect();
     const [r0, r1, c0, c1] = this.view;
-    const row = ((y - box.y) / box.side) * this.source.rows;
-    const key = ((x - box.x) / box.side) * this.source.columns;
+    const row = ((event.clientY - box.top) / box.height) * this.source.rows;
+    const key = ((event.clientX - box.left) / box.width) * this.source.columns;
     this.move(row - (r0 + r1) / 2, key - (c0 + c1) / 2);
   }
 
@@ -497,12 +598,13 @@ class MapViewer extends MapCanvas {
     const step = steps[event.key];
     const [r0, r1, c0, c1] = this.view;
     if (step && event.shiftKey) this.moveCell(...step);
+    else if (step && this.isWhole()) return; // nothing to move: the grid takes the next head or layer
     else if (step) this.move((step[0] * (r1 - r0)) / 8, (step[1] * (c1 - c0)) / 8);
     else if (event.key === "+" || event.key === "=") this.zoomAt(0.5);
     else if (event.key === "-") this.zoomAt(2);
     else if (event.key === "0" || event.key === "Home") this.setView(this.whole());
-    else if (event.key === "l") this.setLook({ scale: this.look.scale === "log" ? "linear" : "log" });
-    else if (event.key === "s" && this.sinks.size) this.setLook({ hide: !this.look.hide });
+    else if (event.key === "l") this.setLook({ scale: this.look.scale === "log" ? "root" : "log" });
+    else if (event.key === "s" && this.panes.some((pane) => pane.sinks.size)) this.setLook({ hide: !this.look.hide });
     else return;
     event.preventDefault();
     event.stopPropagation();
@@ -533,13 +635,13 @@ class MapViewer extends MapCanvas {
 
 const viewers = new WeakMap(); // parent element -> MapViewer
 
-export default function ({ data, parentElement, setStateValue }) {
+export default function ({ data, parentElement, setStateValue, setTriggerValue }) {
   let viewer = viewers.get(parentElement);
   if (!viewer) {
     viewer = new MapViewer(parentElement);
     viewers.set(parentElement, viewer);
   }
-  viewer.update(data, setStateValue);
+  viewer.update(data, setStateValue, setTriggerValue);
   return () => {
     viewer.destroy();
     viewers.delete(parentElement);

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-import streamlit as st
-
 from backend.map_sizes import SIDES, map_sizes
 from backend.store import Analysis
 from pages.shared.address import select
 from pages.shared.map_viewer import Look, MapView, map_viewer, read_look
+from pages.shared.panels.maps_beside import map_against, maps_beside, pinned_heads, toggle_pin
+from pages.shared.panels.sink_keys import sink_keys
 from pages.shared.view_state import ViewState
 
-SINK_IMPORTANCE, SINK_ROWS = 0.1, 16  # a key is detected as a sink above this mean weight, over at least so many rows
 NO_EXACT_MAP = (
     "Only the pooled map of this head was kept. Run the analysis again with exact maps for all heads to zoom to single "
     "weights."
@@ -45,14 +44,24 @@ def head_map(
         palette=state.palette,
         large=state.theme == "projector",
         reserve=reserve,
+        others=maps_beside(state, analysis),
+        minus=map_against(state, analysis),
+        pinned=(state.layer, state.head) in pinned_heads(state, analysis),
     )
     map_viewer(
         view,
         on_window=lambda rows, columns: select(rows=rows, columns=columns),
         on_cell=lambda query, key: select(query=query, key=key),
         on_look=_take_look,
+        on_pin=lambda name: toggle_pin(state, analysis, _head(name)),
+        on_choose=lambda name: select(layer=_head(name)[0], head=_head(name)[1]),
         key=key,
     )
+
+
+def _head(name: str) -> tuple[int, int]:
+    layer, head = name.split(".")
+    return int(layer), int(head)
 
 
 def look_of(state: ViewState) -> Look:
@@ -63,15 +72,4 @@ def look_of(state: ViewState) -> Look:
 def _take_look(look: Look) -> None:
     plain = Look()
     texts = {f.name: getattr(look, f.name) for f in fields(Look)}
-    select(**{k: ("1" if v is True else v) if v != getattr(plain, k) else None for k, v in texts.items()})
-
-
-@st.cache_data(max_entries=2048, show_spinner=False)
-def sink_keys(_analysis: Analysis, id: str, kind: str, layer: int, head: int) -> tuple[int, ...]:
-    """Keys that receive more than SINK_IMPORTANCE on average over the rows that see them, strongest first."""
-    table = _analysis.sql(
-        "select key from keys where kind = ? and layer = ? and head = ? and received_mean > ? and visible_rows >= ? "
-        "order by received_mean desc",
-        (kind, layer, head, SINK_IMPORTANCE, SINK_ROWS),
-    )
-    return tuple(table.column("key").to_pylist())
+    select(**{k: ("1" if v is True else str(v)) if v != getattr(plain, k) else None for k, v in texts.items()})

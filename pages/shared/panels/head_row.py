@@ -7,7 +7,7 @@ import streamlit as st
 from backend.map_sizes import SIDES, map_sizes
 from backend.store import Analysis
 from pages.shared.charts.row_bars import row_bars
-from pages.shared.panels.head_map import sink_keys
+from pages.shared.panels.sink_keys import sink_keys
 from pages.shared.view_state import ViewState
 
 
