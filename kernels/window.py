@@ -8,6 +8,7 @@ rounding of the lse would change every weight.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -99,6 +100,57 @@ def pooled(
         count, value = reduced
         picture[:, :, first:last] = value / count if how == "mean" else value.masked_fill(count == 0, torch.nan)
     return picture
+
+
+@torch.no_grad()
+def sampled(
+    query: Tensor,
+    key: Tensor,
+    score: ScoreSpec,
+    lse: Tensor,
+    rows: slice,
+    columns: slice,
+    size: int,
+    how: str = "mean",
+    *,
+    most_cells: int,
+) -> Tensor:
+    """As `pooled`, from some rows of every block only: at most `most_cells` cells are computed, or one row per block.
+
+    The rows of a block are spread evenly over it and read completely, so every value is the mean (or a lower bound of
+    the maximum) of exact weights. NaN where no cell of these rows is visible.
+    """
+    if how not in ("mean", "max"):
+        raise ValueError(f'how: expected "mean" or "max", got {how!r}.')
+    if size < 1 or most_cells < 1:
+        raise ValueError(f"size and most_cells: expected 1 or more, got {size} and {most_cells}.")
+    rows, columns, spans = _check(query, key, score, lse, rows, columns)
+    row_edges = (pool_edges(rows.stop - rows.start, size) + rows.start).tolist()
+    key_edges = pool_edges(columns.stop - columns.start, size)
+    key_block = _block_of(key_edges, query.device)
+    blocks, width = len(row_edges) - 1, columns.stop - columns.start
+    per_block = max(1, most_cells // (blocks * width))
+    picture = torch.empty(*query.shape[:2], blocks, len(key_edges) - 1, dtype=torch.float32, device=query.device)
+    reduce = "sum" if how == "mean" else "amax"
+    for block, (first, last) in enumerate(pairwise(row_edges)):
+        counts, values = [], []
+        for row in _spread(first, last, per_block):
+            line = slice(row, row + 1)
+            band = _weights(query, key, score, spans, lse, line, columns)
+            seen = visible_cells(score, spans, slice(0, None), slice(0, None), line, columns, biases=True)
+            seen = (seen & spans.real[:, None, line, None]).expand(band.shape)
+            counts.append(_by_block(seen.double(), key_block, picture.shape[3], -1, "sum"))
+            values.append(_by_block(band.double(), key_block, picture.shape[3], -1, reduce))
+        count, value = torch.cat(counts, -2).sum(-2), torch.cat(values, -2)
+        value = value.sum(-2) / count if how == "mean" else value.amax(-2).masked_fill(count == 0, torch.nan)
+        picture[:, :, block] = value
+    return picture
+
+
+def _spread(first: int, last: int, most: int) -> list[int]:
+    """At most `most` numbers of [first, last), evenly spread, each in the middle of its share."""
+    count = min(most, last - first)
+    return [first + int((place + 0.5) * (last - first) / count) for place in range(count)]
 
 
 def _by_loops(query: Tensor, spans: Spans, lse: Tensor, rows: slice) -> bool:

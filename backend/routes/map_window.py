@@ -2,7 +2,8 @@
 
 The answer is one line of JSON, the values row by row (little-endian), and one visibility bit per value, first value in
 the highest bit. A window with at most `size` rows and columns comes exact, in float32; a larger one pooled, in float16:
-block p of P covers cells [floor(p n / P), floor((p + 1) n / P)) of the n cells of that axis.
+block p of P covers cells [floor(p n / P), floor((p + 1) n / P)) of the n cells of that axis. The header says "sampled"
+where a window is so large that its blocks were read in evenly spread rows only.
 """
 
 from __future__ import annotations
@@ -76,28 +77,28 @@ def answer(
         if fits:
             values = analysis.map(layer, head, rows, columns, kind=kind)
             visible = analysis.visible(layer, head, rows, columns, kind=kind)
-            return encoded(values.astype("<f4"), visible, rows, columns, there, how, exact=True)
-        values = analysis.pooled(layer, head, side, how=how, kind=kind, rows=rows, columns=columns)
+            return encoded(values.astype("<f4"), visible, rows, columns, there, how, "exact")
+        values, made = analysis.picture(layer, head, side, how=how, kind=kind, rows=rows, columns=columns)
     except NoExactMap:
         if (rows, columns) != (slice(0, there.queries), slice(0, there.keys)):
             raise
-        values = analysis.pooled(layer, head, side, how=how, kind=kind)
-    return encoded(values.astype("<f2"), ~np.isnan(values), rows, columns, there, how, exact=False)
+        values, made = analysis.pooled(layer, head, side, how=how, kind=kind), "pooled"
+    return encoded(values.astype("<f2"), ~np.isnan(values), rows, columns, there, how, made)
 
 
 def encoded(
-    values: np.ndarray, visible: np.ndarray, rows: slice, columns: slice, there: MapSize, how: str, *, exact: bool
+    values: np.ndarray, visible: np.ndarray, rows: slice, columns: slice, there: MapSize, how: str, made: str
 ) -> bytes:
-    """Header line, values, visibility bits."""
+    """Header line, values, visibility bits. made: "exact", "pooled" or "sampled"."""
     header = {
         "shape": list(values.shape),
         "rows": [rows.start, rows.stop],
         "columns": [columns.start, columns.stop],
         "map": [there.queries, there.keys],
-        "exact": exact,
-        "values": "exact" if exact else "pooled",
+        "exact": made == "exact",
+        "values": made,
         "how": how,
-        "dtype": "float32" if exact else "float16",
+        "dtype": "float32" if made == "exact" else "float16",
         "cells_per_value": [
             round((rows.stop - rows.start) / values.shape[0], 4),
             round((columns.stop - columns.start) / values.shape[1], 4),

@@ -8,35 +8,17 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 import torch
-from torch import Tensor
 
 from backend.errors import Damaged, NoExactMap, NotFound
-from backend.store import blobs, codec, pictures, rule
+from backend.store import blobs, codec, pictures, rule, strongest
 from backend.store.decoded import decoded
 from backend.store.reader import Tables
-from backend.store.tables import links_table
+from backend.store.strongest import Head
 from kernels import window
-from kernels.api import attend
-from kernels.measures import MeasureRequest
 from kernels.score import ScoreSpec
 
-LINKS_REQUEST = MeasureRequest(rows=False, keys=False, distances=False, pooled=None, sampled=0)
+PICTURE_CELLS = 4096 * 4096  # pictures of larger windows are not made of every cell
 WORDS = {"query": "queries", "key": "keys", "lse": "log-sum-exps", "dense": "weights", "pooled_mean": "pooled map"}
-
-
-@dataclass(frozen=True, eq=False)
-class Head:
-    """What the map of one head is computed from: queries, keys and lse, or the weights themselves."""
-
-    query: Tensor | None = None  # [1, 1, Nq, D]
-    key: Tensor | None = None
-    lse: Tensor | None = None  # [1, 1, Nq]
-    dense: np.ndarray | None = None  # [Nq, Nk]
-
-    @property
-    def nbytes(self) -> int:
-        tensors = (self.query, self.key, self.lse)
-        return sum(t.nbytes for t in tensors if t is not None) + (0 if self.dense is None else self.dense.nbytes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +95,39 @@ class Analysis(Tables):
             return pictures.pool(kept.dense[rows, columns], seen, size, how)
         return window.pooled(kept.query, kept.key, score, kept.lse, rows, columns, size, how)[0, 0].numpy()
 
+    def picture(
+        self,
+        layer: int,
+        head: int,
+        size: int,
+        *,
+        how: str = "mean",
+        kind: str = "self",
+        rows: slice | None = None,
+        columns: slice | None = None,
+    ) -> tuple[np.ndarray, str]:
+        """As `pooled`, but quick at any length; and how it was made, "pooled" or "sampled".
+
+        Of a window of more than PICTURE_CELLS cells: the picture that was stored, where it is the whole map and one was
+        kept, else some evenly spread rows of every block, each read completely.
+        """
+        rows, columns = self._window(layer, head, kind, rows, columns)
+        place = self._layer_row(layer, kind)
+        large = (rows.stop - rows.start) * (columns.stop - columns.start) > PICTURE_CELLS
+        if not large or head not in self.exact_heads(layer, kind):
+            return self.pooled(layer, head, size, how=how, kind=kind, rows=rows, columns=columns), "pooled"
+        if (rows, columns) == (slice(0, place["queries"]), slice(0, place["keys"])):
+            stored = self._stored_picture(layer, head, kind, how)
+            if stored is not None:
+                counts = None if how == "max" else self._counts(layer, head, kind, stored.shape)
+                return pictures.coarser(stored, counts, size), "pooled"
+        kept = self._head(layer, head, kind)
+        score = rule.for_head(self.score(layer, kind), head)
+        values = window.sampled(
+            kept.query, kept.key, score, kept.lse, rows, columns, size, how, most_cells=PICTURE_CELLS
+        )
+        return values[0, 0].numpy(), "sampled"
+
     def links(
         self, *, kind: str | None = None, layer: int | None = None, head: int | None = None, top: int = 8
     ) -> pa.Table:
@@ -125,7 +140,8 @@ class Analysis(Tables):
             if kind in (None, own_kind) and layer in (None, own_layer):
                 for own_head in self.exact_heads(own_layer, own_kind):
                     if head in (None, own_head):
-                        found = self._links(own_layer, own_head, own_kind, min(top, row["keys"]))
+                        kept, score = self._head(own_layer, own_head, own_kind), self.score(own_layer, own_kind)
+                        found = strongest.links(kept, score, own_head, min(top, row["keys"]))
                         for name, value in (("layer", own_layer), ("kind", own_kind)):
                             constant = pa.array([value] * found.num_rows, parts[0].schema.field(name).type)
                             found = found.add_column(0, name, constant)
@@ -249,19 +265,6 @@ class Analysis(Tables):
             ("counts", kind, layer, own, shape),
             lambda: pictures.visible_counts(rule.for_head(score, head), row["queries"], row["keys"], shape),
         )
-
-    def _links(self, layer: int, head: int, kind: str, top: int) -> pa.Table:
-        kept = self._head(layer, head, kind)
-        if kept.dense is not None:
-            seen = torch.from_numpy(self.visible(layer, head, kind=kind))
-            values = torch.from_numpy(kept.dense).masked_fill(~seen, -1.0)
-            weights, keys = values.topk(top, -1)
-            return links_table(keys.masked_fill(weights < 0, -1)[None], weights[None], [head])
-        request = MeasureRequest(**{**vars(LINKS_REQUEST), "top": top})
-        nothing = torch.zeros(1, 1, kept.key.shape[2], 1)
-        score = rule.for_head(self.score(layer, kind), head)
-        measures = attend(kept.query, kept.key, nothing, score, request).measures
-        return links_table(measures["top_keys"][0], measures["top_weights"][0], [head])
 
 
 def _span(name: str, given: slice | None, length: int) -> slice:

@@ -7,7 +7,7 @@ from kernels.measures import NOTHING, MeasureRequest
 from kernels.reference import attend_reference, dense_scores, softmax_with_sink
 from kernels.score import ScoreSpec, real_rows
 from kernels.tiled import attend_tiled
-from kernels.window import pooled, visible, weights
+from kernels.window import pooled, sampled, visible, weights
 from tests.kernels.triton_variants import VARIANTS
 
 RULES = [v for v in VARIANTS if v.interpreted and v.rule]
@@ -45,6 +45,43 @@ def test_pictures_of_any_rule(variant, how):
     lse = attend_tiled(query, key, value, score, NOTHING).lse
     got = pooled(query, key, score, lse, slice(None), slice(None), 7, how)
     torch.testing.assert_close(got.double(), expected, atol=1e-6, rtol=1e-5, equal_nan=True)
+
+
+@pytest.mark.parametrize("how", ["mean", "max"])
+@pytest.mark.parametrize("variant", RULES, ids=lambda v: v.name)
+def test_a_sampled_picture_is_that_of_its_rows(variant, how):
+    query, key, value, score, _ = variant.build()
+    lse = attend_tiled(query, key, value, score, NOTHING).lse
+    whole, seen = dense(query, key, score)
+    n_query, n_key = query.shape[2], key.shape[2]
+    blocks = min(5, n_query)
+    got = sampled(query, key, score, lse, slice(None), slice(None), 5, how, most_cells=2 * blocks * n_key)
+    for p in range(blocks):
+        first, last = p * n_query // blocks, (p + 1) * n_query // blocks
+        count = min(2, last - first)
+        rows = [first + int((place + 0.5) * (last - first) / count) for place in range(count)]
+        for q in range(min(5, n_key)):
+            columns = slice(q * n_key // min(5, n_key), (q + 1) * n_key // min(5, n_key))
+            cells, there = whole[:, :, rows, columns], seen[:, :, rows, columns].expand(*got.shape[:2], -1, -1)
+            number = there.sum((-2, -1))
+            if how == "mean":
+                expected = cells.sum((-2, -1)) / number
+            else:
+                expected = cells.masked_fill(~there, -1).amax((-2, -1)).masked_fill(number == 0, torch.nan)
+            torch.testing.assert_close(got[:, :, p, q].double(), expected, atol=1e-6, rtol=1e-5, equal_nan=True)
+
+
+@pytest.mark.parametrize("how", ["mean", "max"])
+def test_a_sample_of_all_rows_is_the_exact_picture(how):
+    variant = next(v for v in VARIANTS if v.name == "window")
+    query, key, value, score, _ = variant.build()
+    lse = attend_tiled(query, key, value, score, NOTHING).lse
+    window = slice(3, 31), slice(2, 28)
+    exact = pooled(query, key, score, lse, *window, 4, how)
+    found = sampled(query, key, score, lse, *window, 4, how, most_cells=10**9)
+    torch.testing.assert_close(found, exact, atol=1e-6, rtol=1e-5, equal_nan=True)
+    with pytest.raises(ValueError, match="most_cells: expected 1 or more"):
+        sampled(query, key, score, lse, *window, 4, how, most_cells=0)
 
 
 def test_picture_of_a_part_of_the_map():

@@ -51,6 +51,22 @@ def test_a_larger_window_comes_pooled_over_visible_cells(served, decode, how):
                 assert np.isnan(values[p, q])
 
 
+def test_a_window_of_too_many_cells_comes_sampled_and_says_so(served, decode, monkeypatch):
+    monkeypatch.setattr("backend.store.maps.PICTURE_CELLS", 200)
+    answer = get(served, f"{served.ids.plain}/map/self/1/0", rows="4:40", columns="0:30", size="3")
+    header, values, visible = decode(answer.content)
+    assert (header["exact"], header["values"], header["shape"]) == (False, "sampled", [3, 3])
+    whole = served.shelf.open(served.ids.plain).analysis.map(1, 0)
+    for p, rows in enumerate(([7, 13], [19, 25], [31, 37])):  # two of the twelve rows of each block: 2 * 3 * 30 <= 200
+        for q in range(3):
+            cells = [whole[row, key] for row in rows for key in range(q * 10, q * 10 + 10) if key <= row]
+            assert visible[p, q] == bool(cells)
+            if cells:
+                assert values[p, q] == pytest.approx(np.mean(cells), rel=2e-3, abs=1e-6)
+    small = decode(get(served, f"{served.ids.plain}/map/self/1/0", rows="4:14", columns="0:20", size="3").content)[0]
+    assert small["values"] == "pooled"
+
+
 def test_without_queries_and_keys_the_whole_is_pooled_and_a_part_refused(served, decode):
     path = f"{served.ids.pooled_only}/map/self/0/0"
     header, _, _ = decode(get(served, path).content)
