@@ -15,7 +15,7 @@ say. Keys keep the position at which they were read (rotary embeddings are part 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -133,6 +133,7 @@ class ShrinkingRun:
         self._layer_of = {site.module: site.info.layer for site in found.sites}
         takes = inspect.signature(model.model.forward).parameters
         self._few_logits = "logits_to_keep" in takes
+        self.watch: Callable[[int, Call, Tensor], None] | None = None  # hears layer, call and lse of every call
 
     @property
     def seen(self) -> int:
@@ -187,6 +188,20 @@ class ShrinkingRun:
             for head, positions in enumerate(layer.positions):
                 layer.keep(head, self.stream.visible(torch.tensor(layer.seen), positions))
 
+    def state(self) -> dict[int, tuple[list[Tensor], list[Tensor], list[Tensor], int]]:
+        """What the cache holds now, for `restore`; nothing is copied, and nothing that happens later changes it."""
+        return {
+            number: (list(layer.head_keys), list(layer.head_values), list(layer.positions), layer.seen)
+            for number, layer in self.layers.items()
+        }
+
+    def restore(self, state: dict[int, tuple[list[Tensor], list[Tensor], list[Tensor], int]]) -> None:
+        """The cache as it was, in this run or in another one of the same model."""
+        for number, (keys, values, positions, seen) in state.items():
+            layer = self.layers[number]
+            layer.head_keys, layer.head_values, layer.positions = list(keys), list(values), list(positions)
+            layer.seen, layer.columns, layer.is_initialized = seen, None, True
+
     @torch.inference_mode()
     def write(self, count: int, logits: Tensor) -> list[int]:
         """The most probable continuation, token by token, ended by the model or after `count`. logits [V]: of the last
@@ -221,11 +236,14 @@ class ShrinkingRun:
 
     def attend(self, call: Call) -> Tensor:
         """The handler of every attention call: what is visible follows from the positions that are left."""
-        layer = self.layers[self._layer_of[call.module]]
-        score = call.score
+        number = self._layer_of[call.module]
+        layer, score = self.layers[number], call.score
         if not layer.whole or self.stream is not None:
             score = self._rule(call, layer)
-        return attend(call.query, call.key, call.value, score, NOTHING, impl=self.impl).output
+        attended = attend(call.query, call.key, call.value, score, NOTHING, impl=self.impl)
+        if self.watch is not None:
+            self.watch(number, call, attended.lse)
+        return attended.output
 
     def _rule(self, call: Call, layer: ShrinkingLayer) -> ScoreSpec:
         """The model's own rule, read at positions instead of columns."""

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from backend.capture import capture
 from backend.models import LoadedModel
-from backend.sites import survey
+from backend.sites import probe_inputs, survey
+from kernels.measures import NOTHING
 
 CLOSE = 1e-3  # of the largest entry: turned by hand and turned by the model must agree so well
 
@@ -74,10 +76,6 @@ def rotary_of(model: LoadedModel) -> Rotary | None:
 @torch.no_grad()
 def agrees(model: LoadedModel, rotary: Rotary) -> bool:
     """Whether the keys before the embedding, turned by hand, are the keys that attention gets, in every layer."""
-    from backend.capture import capture
-    from backend.sites import probe_inputs
-    from kernels.measures import NOTHING
-
     before: dict[str, Tensor] = {}
     hooks = []
     for site in survey(model.model).sites:
@@ -91,7 +89,7 @@ def agrees(model: LoadedModel, rotary: Rotary) -> bool:
         hooks.append(source.register_forward_hook(keep))
     try:
         with capture(model, NOTHING) as layers:
-            model.model(**probe_inputs(model.model), use_cache=False)
+            model.model(**{**probe_inputs(model.model), "use_cache": False})
     finally:
         for hook in hooks:
             hook.remove()

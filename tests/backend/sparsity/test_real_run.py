@@ -1,0 +1,111 @@
+"""Runs with less against dense eager attention with the same cells hidden; what is kept costs nothing."""
+
+import pytest
+import torch
+
+from backend import policies
+from backend.comparison import divergence
+from backend.models import LoadedModel
+from backend.rotary import rotary_of
+from backend.sparsity.head_masks import CHOICES, HeadMasks
+from backend.sparsity.real_run import Prepared, output_error
+from backend.sparsity.simulate import Simulation
+from tests.backend.test_cache import masked_eager
+from tests.backend.tiny import build, ids
+
+TOKENS = ids(28)[0].tolist()
+N = 20
+
+
+def prepared(model_type="llama", **overrides):
+    model = LoadedModel.wrap(build(model_type, **overrides))
+    return model, Prepared(model, TOKENS, N, 3, lambda: None)
+
+
+def kept_by(text, name, budget):
+    outcome = Simulation.of(text.layers(), [name]).outcomes(budget)[0]
+    return outcome, {one.layer: one.kept for one in outcome.layers}
+
+
+def expected(model, hidden):
+    """KL of every judge and its loss, by eager attention in which hidden(layer, head) cells cannot be seen."""
+    nothing = torch.zeros(len(TOKENS), len(TOKENS), dtype=torch.bool)
+    dense = masked_eager(model, TOKENS, lambda layer, head: nothing)
+    less = masked_eager(model, TOKENS, hidden)
+    assert (dense - less).abs().max() > 1e-3, "nothing that matters was hidden"
+    return less[N:], divergence(less[N:], dense[N:])
+
+
+@pytest.mark.parametrize("model_type", ["llama", "mistral", "gpt_oss", "gpt2"])
+@pytest.mark.parametrize("name", ["snapkv", "oracle", "random"])
+def test_a_shortened_cache_answers_as_masked_attention(model_type, name):
+    model, text = prepared(model_type)
+    outcome, kept = kept_by(text, name, 0.4)
+    damage = text.evicted(model, kept)
+    group = {one.layer: len(one.retained) // len(one.kept) for one in outcome.layers}
+
+    def hidden(layer, head):
+        gone = torch.zeros(len(TOKENS), len(TOKENS), dtype=torch.bool)
+        gone[N:, :N] = ~kept[layer][head // group[layer]]
+        return gone
+
+    logits, kl = expected(model, hidden)
+    assert torch.allclose(damage.kl, kl, atol=1e-4)
+    loss = torch.nn.functional.cross_entropy(logits[:-1].double(), torch.tensor(TOKENS[N + 1 :]))
+    assert damage.loss == pytest.approx(float(loss), abs=1e-4)
+    entries = sum(int(one.kept.sum()) + (len(TOKENS) - N) * len(one.kept) for one in outcome.layers)
+    every = sum(len(TOKENS) * len(one.kept) for one in outcome.layers)
+    assert damage.nbytes * every == damage.full_nbytes * entries
+
+
+@pytest.mark.parametrize("family", CHOICES)
+def test_a_pattern_answers_as_masked_attention(family):
+    model, text = prepared()
+    masks = HeadMasks(text, family, 0.3)
+    made = {}
+    damage = text.masked(model, lambda place: made.setdefault(place, masks(place)))
+    _, kl = expected(model, lambda layer, head: ~made[layer][head])
+    assert torch.allclose(damage.kl, kl, atol=1e-4)
+    found = masks.summary()
+    assert 0.25 < found["kept"] <= 0.3 + 2 / len(TOKENS) and 0 < found["retained"] < 1
+    assert found["prediction"] > 0
+
+
+@pytest.mark.parametrize("model_type", ["llama", "mistral"])
+def test_a_cache_that_keeps_everything_changes_nothing(model_type):
+    model, text = prepared(model_type)
+    for name in policies.all():
+        outcome, kept = kept_by(text, name, 1.0)
+        if model_type == "mistral":  # keys out of reach are dropped, which nobody can notice
+            assert outcome.layers[0].reachable == 3
+        pairs = zip(text.layers(), text.parts, strict=True)
+        errors = [output_error(part, load(), kept[part.layer]) for load, part in pairs]
+        assert torch.cat(errors).max() < 1e-5, name
+    damage = text.evicted(model, kept)
+    assert damage.kl.max() < 1e-8 and damage.agrees.all() and damage.written == text.written
+    assert damage.loss == pytest.approx(text.loss, abs=1e-6)
+
+
+def test_the_output_error_is_that_of_the_recomputed_output():
+    _, text = prepared()
+    _, kept = kept_by(text, "streaming_llm", 0.4)
+    part, layer = text.parts[1], text.layers()[1]()
+    found = output_error(part, layer, kept[1])
+    value = part.value.double().repeat_interleave(layer.group, 0)
+    key = part.key.double().repeat_interleave(layer.group, 0)
+    scores = part.query[:, N:].double() @ key.mT * part.score.scale
+    seen = torch.arange(len(TOKENS)) <= torch.arange(N, len(TOKENS))[:, None]
+    full = scores.masked_fill(~seen, -torch.inf).softmax(-1) @ value
+    open_keys = torch.cat([kept[1], torch.ones(2, len(TOKENS) - N, dtype=torch.bool)], 1).repeat_interleave(4, 0)
+    short = scores.masked_fill(~(seen[None] & open_keys[:, None]), -torch.inf).softmax(-1) @ value
+    again = ((full - short).norm(dim=-1) / full.norm(dim=-1)).mean(-1)
+    assert torch.allclose(found, again, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "model_type, known",
+    [("llama", True), ("qwen3", True), ("mistral", True), ("gpt_neox", False), ("gpt2", False), ("gptj", False),
+     ("cohere", False), ("gemma3_text", False)],
+)  # fmt: skip
+def test_the_rotary_embedding_is_known_only_where_it_can_be_checked(model_type, known):
+    assert (rotary_of(LoadedModel.wrap(build(model_type))) is not None) == known
