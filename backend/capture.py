@@ -17,6 +17,7 @@ from backend.interventions import Intervention
 from backend.sites import Site, matrix_of, survey
 from backend.types import LayerCapture, Segment
 from kernels.measures import MeasureRequest
+from kernels.window import weights
 
 
 class Captured(Sequence):
@@ -129,7 +130,9 @@ class Session:
         if request.tokens is not None and request.tokens.shape[1] != n_key:  # a layer that reads fewer positions
             request = replace(request, tokens=None)
         attended, changed = self.plan.attend(site.info, query, key, value, score, request, impl="auto")
-        weights = attended.output if changes else found.weights
+        whole = slice(0, query.shape[2]), slice(0, n_key)
+        # A gate changes what the model goes on with, not the map.
+        kept = weights(query, key, changed, attended.lse, *whole) if changes else found.weights
         info = site.info if score.window is None else replace(site.info, window_size=score.window)
         self.on_layer(
             LayerCapture(
@@ -141,11 +144,11 @@ class Session:
                 lse=attended.lse,
                 measures=attended.measures,
                 implementation="dense",
-                dense=weights,
+                dense=kept,
                 **self.stream_of(site),
             )
         )
-        return weights if changes else None
+        return attended.output if changes else None
 
 
 @contextmanager

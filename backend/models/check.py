@@ -35,8 +35,7 @@ def self_check(model: nn.Module) -> dict:
     """The results by name, each with its error and tolerance; Refused where one fails, with the numbers."""
     dense = survey(model).dense
     inputs = probe_inputs(model, PROBE)
-    with steady(model):
-        ordinary = final(model(**inputs))
+    ordinary = run_ordinary(model, inputs)
     if not bool(torch.isfinite(ordinary).all()):
         raise Refused(
             f"{type(model).__name__} in {model.dtype} gives NaN or infinity on a probe of {PROBE} tokens: damaged "
@@ -69,6 +68,15 @@ def self_check(model: nn.Module) -> dict:
         numbers = ", ".join(f"{name}: {checks[name]}" for name in failed)
         raise Refused(f"The maps of {type(model).__name__} cannot be trusted here: {numbers}. It is not captured.")
     return checks
+
+
+def run_ordinary(model: nn.Module, inputs: dict) -> Tensor:
+    """What the model answers without us."""
+    try:
+        with steady(model):
+            return final(model(**inputs))
+    except (RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError) as error:
+        raise Refused(f"{type(model).__name__} does not run on a probe of {PROBE} tokens: {error}") from error
 
 
 def run_eager(model: nn.Module, inputs: dict) -> Eager:
