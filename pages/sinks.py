@@ -12,10 +12,11 @@ from pages.shared.panels.sink_sentences import head_count_sentence
 from pages.shared.panels.sink_settings import sink_settings
 from pages.shared.panels.sink_strength import sink_strength
 from pages.shared.panels.sink_where import sink_where
+from pages.shared.panels.sink_why import sink_why
 from pages.shared.view_state import ViewState
 
-PARTS = {"where": "Where are they?", "strong": "How strong?"}
-DRAW = {"where": sink_where, "strong": sink_strength}
+PARTS = {"where": "Where are they?", "strong": "How strong?", "why": "Why?"}
+DRAW = {"where": sink_where, "strong": sink_strength, "why": sink_why}
 KEY = "headwater_sinks_part"
 
 

@@ -2,8 +2,12 @@
 
 import pytest
 
+from backend.models import LoadedModel
 from backend.store import Library
+from backend.studies import run_study
+from backend.studies.sink_percentage import STUDY, Parameters
 from pages.shared.charts.sink_strip import MOST_BARS, bars_of
+from tests.backend.tiny import build
 from tests.stored import store
 
 LIMITS = {"epsilon": "0.5", "theta": "0.2", "least": "5", "near": "3"}
@@ -60,3 +64,27 @@ def test_many_tokens_share_bars_and_the_largest_is_named():
     bars = bars_of(values, [f"w{i}" for i in range(1000)], values > 0.1, None)
     assert len(bars) == MOST_BARS and max(bars, key=lambda bar: bar["value"])["name"] == "777 w777"
     assert sum(bar["what"] == "sink" for bar in bars) == 1
+
+
+def test_why_says_what_is_not_defined_and_for_what_reason(open_page, library):
+    app = open_page("sinks", analysis=library.plain, part="why")
+    assert not app.exception
+    assert "the output norms were not kept" in said(app) and "no norms of the residual stream" in said(app)
+    assert "is a sink of" in said(app) or "it is a sink" in said(app)
+    pooled = store(library.folder, n_tokens=30, exact=())
+    app = open_page("sinks", analysis=pooled, part="why")
+    assert not app.exception and "not defined because no head was kept exactly" in said(app)
+    single = store(library.folder, n_tokens=1)
+    app = open_page("sinks", analysis=single, part="why")
+    assert not app.exception and "no other token to compare with" in said(app)
+
+
+def test_a_study_opens_on_its_part_of_the_page(open_page, library):
+    parameters = Parameters(sets=("random", "repeated"), samples=3, length=16)
+    study = run_study(STUDY, LoadedModel.wrap(build("llama")), parameters, library=Library(library.folder))
+    app = open_page("sinks", part="strong", study=study.id, epsilon="0.2")
+    assert not app.exception
+    assert "Sink heads at 16 tokens and ε = 0.2" in said(app) and "3 samples" in said(app)
+    assert "Published values are for 64 tokens" in said(app)
+    alone = open_page("studies", study=study.id)
+    assert not alone.exception and "Sink heads at 16 tokens and ε = 0.3" in said(alone)
