@@ -1,0 +1,189 @@
+"""Lessons: every number is what its query gives, every answer is true, every step can be walked and linked to."""
+
+import re
+
+import pytest
+
+from backend import statistics, terms
+from backend.settings import bundled_folder
+from backend.store import Library
+from pages.shared import lessons
+from pages.shared.lessons.lesson import LessonError, read_lesson, read_step
+from pages.shared.lessons.numbers import FORMS, holds, written
+from pages.shared.lessons.place import LETTERS, PARAMETERS
+from pages.shared.lessons.text import numbers_in, to_markdown, without_numbers
+
+LESSONS = pytest.mark.parametrize("lesson", lessons.all(), ids=lambda lesson: lesson.name)
+STEPS = [(lesson, number) for lesson in lessons.all() for number in range(1, len(lesson.steps) + 1)]
+
+
+@pytest.fixture(scope="module")
+def bundled():
+    return Library(bundled_folder(), read_only=True)
+
+
+def said(step) -> str:
+    return f"{step.text}\n\n{step.reveal}"
+
+
+def plain(app) -> str:
+    return "\n".join(element.value for element in (*app.text, *app.markdown, *app.subheader))
+
+
+@LESSONS
+def test_every_number_is_what_its_query_gives(bundled, lesson):
+    for step in lesson.steps:
+        analysis = bundled.open(step.view.analysis)
+        for name, as_written in numbers_in(said(step)):
+            assert written(analysis, step.numbers[name]) == as_written, (step.title, name)
+
+
+@LESSONS
+def test_every_answer_is_true(bundled, lesson):
+    for step in lesson.steps:
+        assert bool(step.ask) == bool(step.choices) == bool(step.check), step.title
+        if step.check:
+            assert holds(bundled.open(step.view.analysis), step), step.title
+
+
+@LESSONS
+def test_no_number_stands_in_a_sentence_without_a_query(lesson):
+    for step in lesson.steps:
+        for text in (without_numbers(said(step)), step.look, step.title):
+            assert not re.search(r"\d", text), f"{step.title}: {text}"
+        if re.search(r"\d", f"{step.ask} {step.choices}"):
+            assert step.check
+
+
+@LESSONS
+def test_numbers_are_used_written_in_a_known_form_and_named_in_the_glossary(lesson):
+    glossary = {**terms.all(), **statistics.all()}
+    for step in lesson.steps:
+        assert {name for name, _ in numbers_in(said(step))} == set(step.numbers), step.title
+        for number in step.numbers.values():
+            assert number.form in FORMS and number.term in glossary
+
+
+@LESSONS
+def test_a_lesson_has_the_shape_of_one(lesson):
+    assert 4 <= len(lesson.steps) <= 8
+    assert any(step.ask for step in lesson.steps) and all(step.look for step in lesson.steps)
+    assert lesson.sources and lesson.question.endswith("?") and 1 <= lesson.minutes <= 15
+    assert "!" not in "".join(said(step) + step.look + step.notes for step in lesson.steps)
+
+
+@LESSONS
+def test_a_lesson_is_walked_step_by_step(open_page, lesson):
+    app = open_page("lessons", lesson=lesson.name)
+    guesses = ""
+    for number, step in enumerate(lesson.steps, 1):
+        assert not app.exception, (step.title, app.exception)
+        assert step.title in plain(app)
+        assert app.query_params.get("step", "1") == str(number)
+        if step.choices:
+            app.radio[0].set_value(step.answer).run()
+            guesses += f"{number}{LETTERS[step.answer]}"
+            assert app.query_params["guess"] == guesses
+        if step.hides:
+            assert "As you expected" not in plain(app)
+            app.button(key="headwater_reveal").click().run()
+            assert app.query_params["shown"] == str(number)
+        assert to_markdown(step.reveal, links(step)) in [element.value for element in app.markdown] or not step.reveal
+        assert not step.choices or f"As you expected: {step.choices[step.answer]}." in plain(app)
+        if number < len(lesson.steps):
+            app.button(key="headwater_next").click().run()
+    assert not app.exception and set(app.query_params) <= set(PARAMETERS)
+
+
+def links(step) -> dict[str, str]:
+    return {name: f"glossary#{number.term}" for name, number in step.numbers.items()}
+
+
+@pytest.mark.parametrize(
+    "lesson, number", [(a, n) for a, n in STEPS if a.steps[n - 1].page], ids=lambda x: getattr(x, "name", str(x))
+)
+def test_where_a_step_leads_on_opens(open_page, lesson, number):
+    page = lesson.steps[number - 1].page
+    app = open_page(page["name"], **{name: str(value) for name, value in page.get("query", {}).items()})
+    assert not app.exception
+    assert not [text.value for text in app.text if "is shown" in text.value or "left out" in text.value]
+
+
+def test_the_list_begins_a_lesson(open_page):
+    app = open_page("lessons")
+    assert not app.exception
+    first = lessons.all()[0]
+    app.button(key=f"headwater_begin_{first.name}").click().run()
+    assert app.query_params == {"lesson": first.name} and first.steps[0].title in plain(app)
+
+
+@pytest.mark.parametrize(
+    "query, words",
+    [
+        ({"lesson": "<script>"}, "There is no lesson '<script>'"),
+        ({"lesson": "reading_a_map", "step": "99"}, "step=6 is shown"),
+        ({"lesson": "reading_a_map", "step": "-1"}, "a number was expected"),
+        ({"lesson": "reading_a_map", "shown": "x"}, "shown='x'"),
+    ],
+)
+def test_a_wrong_address_opens_the_nearest_step(open_page, query, words):
+    app = open_page("lessons", **query)
+    assert not app.exception and words in plain(app)
+
+
+def test_guesses_that_the_lesson_does_not_ask_for_are_left_out(open_page):
+    app = open_page("lessons", lesson="reading_a_map", guess="1a2b2c9a<")
+    assert app.query_params["guess"] == "2c"
+
+
+def test_the_picture_may_be_changed_and_the_next_step_sets_its_own(open_page):
+    app = open_page("lessons", lesson="reading_a_map", layer="3", head="2")
+    assert app.query_params["layer"] == "3"
+    app.button(key="headwater_next").click().run()
+    assert "layer" not in app.query_params and app.query_params["step"] == "2"
+
+
+def test_without_the_bundled_analysis_the_step_says_so(open_page, library):
+    app = open_page("lessons", lesson="reading_a_map")
+    assert not app.exception and "There is no analysis 'bundled-story' here" in plain(app)
+
+
+def test_text_is_escaped_for_markdown():
+    assert to_markdown("a_b $5 :red[x] <b> **c_d** `e*f`", {}) == r"a\_b \$5 \:red\[x\] \<b\> **c\_d** `e*f`"
+    assert to_markdown("It is [38 %](share).", {"share": "glossary#x"}) == r"It is [**38 \%**](glossary#x)\."
+    assert to_markdown("One\ntwo.\n\n- a\n- b", {}) == "One two\\.\n\n- a\n\n- b"
+
+
+def test_a_file_that_is_no_lesson_is_refused_with_its_name(tmp_path):
+    wrong = tmp_path / "01_wrong.md"
+    wrong.write_text("# no facts\n")
+    with pytest.raises(LessonError, match=r"01_wrong\.md: expected facts"):
+        read_lesson(wrong)
+    wrong.write_text("---\ntitle: x\nquestion: y?\nminutes: 1\nanalysis: a\n---\n# Step\ntext\n")
+    with pytest.raises(LessonError, match="step 'Step': expected its settings"):
+        read_lesson(wrong)
+    with pytest.raises(LessonError, match="none of its choices"):
+        read_step("Step", "\n```yaml\nlook: x\nask: y\nchoices: [a, b]\nanswer: c\n```\n", "a")
+    with pytest.raises(LessonError, match="show is one of"):
+        read_step("Step", "\n```yaml\nlook: x\nshow: film\n```\n", "a")
+
+
+@pytest.mark.parametrize(
+    "value, form, text",
+    [
+        (0.384, "percent", "38 %"),
+        (0.0999, "percent", "10 %"),
+        (0.0524, "percent", "5.2 %"),
+        (0.0004, "percent", "0.04 %"),
+        (0.0, "percent", "0 %"),
+        (1.0, "percent", "100 %"),
+        (0.05237, "weight", "0.0524"),
+        (3.16, "nats", "3.16 nats"),
+        (12345, "count", "12,345"),
+        (2.5, "times", "2.50 times"),
+        (41.7, "times", "42 times"),
+        (262144, "kilobytes", "262 kB"),
+    ],
+)
+def test_how_numbers_are_written(value, form, text):
+    assert FORMS[form](value) == text
