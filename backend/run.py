@@ -11,6 +11,7 @@ from importlib.metadata import version
 
 import torch
 
+from backend.basins.rope import rotary_facts
 from backend.capture import capture
 from backend.errors import Refused
 from backend.estimate import TARGET_TOKENS, Estimate, attention_layers, learn_speed
@@ -216,6 +217,7 @@ class Run:
             "checks": card.checks,
             "notices": notices,
             "uniform": layers.uniform,
+            "rotary": rotary_facts(self.model),
             "layers_without_maps": [asdict(layer) for layer in card.layers if layer not in softmax],
         }
 
