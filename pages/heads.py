@@ -14,7 +14,7 @@ from pages.shared.panels.head_row import head_row
 from pages.shared.panels.head_sentences import head_sentence, model_sentence
 from pages.shared.panels.head_tables import head_tables
 from pages.shared.panels.head_values import head_values
-from pages.shared.panels.maps_beside import compare
+from pages.shared.panels.maps_beside import compare, pinned_heads, toggle_pin
 from pages.shared.panels.ranked_heads import ranked_heads
 from pages.shared.panels.readable import readable
 from pages.shared.picture_first import after_picture
@@ -34,7 +34,12 @@ def pictures(state: ViewState, analysis: Analysis, exact: bool) -> None:
     overview, large = st.columns([0.24, 0.76], gap="small")
     with overview, readable():
         compare(state, analysis)
-        head_grid(state, head_values(analysis, state.kind, state.measure))
+        head_grid(
+            state,
+            head_values(analysis, state.kind, state.measure),
+            pins=pinned_heads(state, analysis),
+            on_pin=lambda head: toggle_pin(state, analysis, head),
+        )
     with large, readable():
         head_map(state, analysis, exact=exact)
 

@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 # Parts of Streamlit that every page of ours draws; their file names begin so.
-PARTS = ("BidiComponent", "PageLink", "Html", "Selectbox", "NumberInput", "ButtonGroup")
+PARTS = ("BidiComponent", "PageLink", "Html", "Selectbox", "NumberInput")
 LATER = ("ArrowVegaLiteChart",)  # kept packed too, but not asked for before the first picture
 MEDIA = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
 FOREVER = "public, immutable, max-age=31536000"  # the names carry a hash of what is in them

@@ -206,3 +206,60 @@ def test_case_77_hostile_text_shows_literally_everywhere(page, address):
     open_heads(page, address, "analysis=short-one&query=39")
     assert "".join(page.locator(".hw-token").all_text_contents()).replace("·", " ") == HOSTILE
     assert page.locator("img[src=x]").count() == 0
+
+
+def test_heads_are_ordered_by_value_and_filtered_and_the_link_keeps_it(page, address, library):
+    open_heads(page, address, "analysis=short-one&measure=entropy")
+    page.get_by_role("button", name="By value").click()
+    page.locator(".hg-single").first.wait_for()
+    grid = library.open("short-one").statistic("entropy")
+    order = [f"{at // 4}.{at % 4}" for at in (-grid.reshape(-1)).argsort(kind="stable")]
+    names = "all => all.map(one => `${one.dataset.layer}.${one.dataset.head}`)"
+    assert page.locator(".hg-single").evaluate_all(names) == order
+    page.get_by_label("Only heads with at least this value").fill("90")
+    assert becomes(page, lambda: {"order", "least"} <= set(query_of(page)), True)
+    least = float(query_of(page)["least"])
+    kept = [name for name in order if grid.reshape(-1)[int(name[0]) * 4 + int(name[2])] >= least]
+    assert page.locator(".hg-single").evaluate_all(names) == kept and 0 < len(kept) < 12
+    assert f"{len(kept)} of 12 heads have at least" in page.locator(".hg-found").text_content()
+    page.reload()
+    page.wait_for_selector(".hg-single")
+    assert page.locator(".hg-single").evaluate_all(names) == kept
+    page.get_by_role("button", name="By layer").click()
+    assert page.locator(".hg-veil").count() == 12 - len(kept)
+
+
+def test_pinned_heads_stand_beside_the_map_and_in_the_link(page, address):
+    open_heads(page, address, "analysis=short-one")
+    strip = page.locator(".hg-strip").nth(2).bounding_box()
+    page.keyboard.down("Shift")
+    page.mouse.click(strip["x"] + 3.5 * (strip["width"] + 2) / 4, strip["y"] + strip["height"] / 2)
+    page.keyboard.up("Shift")
+    assert becomes(page, lambda: query_of(page).get("pins"), "2.3") == "2.3"
+    page.locator(".hw-pane").nth(1).wait_for()
+    page.get_by_role("button", name="Pin", exact=True).click()  # the chosen head, which stands there already
+    assert becomes(page, lambda: query_of(page).get("pins"), "2.3,0.0") == "2.3,0.0"
+    assert page.locator(".hw-pane").count() == 2
+    page.get_by_role("button", name="Choose head 2.3").click()
+    assert becomes(page, lambda: query_of(page).get("head"), "3") == "3"
+    page.get_by_role("button", name="Take head 0.0 away").click()
+    assert becomes(page, lambda: query_of(page).get("pins"), "2.3") == "2.3"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_case_56_one_head_on_both_sides_and_a_difference(chromium, address, scheme):
+    context = chromium.new_context(viewport={"width": 1280, "height": 720}, color_scheme=scheme)
+    page = context.new_page()
+    open_heads(page, address, "analysis=short-one&layer=1&head=2&pins=1.2,0.1&minus=0.1")
+    assert page.locator(".hw-title strong").all_text_contents() == ["1.2 minus 0.1", "0.1"]
+    page.mouse.move(*in_pane(page, 0, 0.2, 0.8))
+    assert "difference " in readout(page) and "(1.2) − " in readout(page)
+    page.mouse.move(*in_pane(page, 1, 0.2, 0.8))
+    assert readout(page).startswith("0.1 · query")
+    context.close()
+
+
+def in_pane(page, at: int, across: float, down: float) -> tuple[float, float]:
+    box = page.locator(".hw-over").nth(at).bounding_box()
+    side = box["width"] - SIDES
+    return box["x"] + LEFT + across * side, box["y"] + TOP + down * side

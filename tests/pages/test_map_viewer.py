@@ -81,3 +81,12 @@ def test_maps_beside_and_against_are_told_with_their_routes():
 @pytest.mark.parametrize(("told", "read"), [("0.01", 0.01), (1, 1.0), ("x", 0), (-1, 0), (2, 0), ("nan", 0), (None, 0)])
 def test_a_threshold_is_a_weight_or_none(told, read):
     assert read_look({"threshold": told}).threshold == read
+
+
+@pytest.mark.parametrize("told", [(None, None, None), ("x", 3, "y"), (["maps"], "size", float("inf")), ("", "", "nan")])
+def test_an_unknown_arrangement_is_the_plain_one(told):
+    assert head_grid.read_arranged(*told) == head_grid.Arranged()
+
+
+def test_a_known_arrangement_is_taken():
+    assert head_grid.read_arranged("values", "value", "0.25") == head_grid.Arranged("values", "value", 0.25)

@@ -1,4 +1,6 @@
-"""The grid of all heads: layers down, heads across, as small maps or as one statistic's colour. A click chooses a head.
+"""The grid of all heads: layers down, heads across, or by value; as small maps or as one statistic's colour.
+
+A click chooses a head, a click with Shift keeps it beside the large map.
 
 Small maps are pictures of the data route, one per layer. The colours, numbers and labels are those of the map viewer,
 whose scripts are joined in front.
@@ -18,6 +20,7 @@ from pages.shared import map_viewer
 HERE = Path(__file__).parent
 SHARED = ("dom.js", "colour.js")  # of the map viewer
 MODES = ("maps", "values")
+ORDERS = ("layers", "value")
 
 
 def script() -> str:
@@ -27,6 +30,15 @@ def script() -> str:
 
 
 _grid = st.components.v2.component("headwater_head_grid", css=(HERE / "grid.css").read_text("utf-8"), js=script())
+
+
+@dataclass(frozen=True)
+class Arranged:
+    """How the heads are arranged. All of it belongs into the address."""
+
+    mode: str = MODES[0]  # small maps, or the measure as a colour
+    order: str = ORDERS[0]  # layers down and heads across, or by the measure, largest first
+    least: float | None = None  # heads below this value of the measure are veiled, or left out of the order by value
 
 
 @dataclass(frozen=True)
@@ -40,9 +52,12 @@ class GridView:
     unit: str
     layer: int  # the selected head
     head: int
-    mode: str = MODES[0]
+    arranged: Arranged = Arranged()
     palette: str = "cividis"
-    reserve: int = 270  # pixels of the browser's height that are not for the rows of heads
+    pins: tuple[tuple[int, int], ...] | None = (
+        None  # (layer, head) of those kept beside the large map; None: not offered
+    )
+    reserve: int = 290  # pixels of the browser's height that are not for the rows of heads
 
     def message(self) -> dict:
         """What the browser is told."""
@@ -56,19 +71,57 @@ class GridView:
             "measure": self.measure,
             "unit": self.unit,
             "selected": {"layer": self.layer, "head": self.head},
-            "mode": self.mode,
+            "mode": self.arranged.mode,
+            "order": self.arranged.order,
+            "least": self.arranged.least,
+            "pins": None if self.pins is None else [list(pin) for pin in self.pins],
             "palette": self.palette,
             "reserve": self.reserve,
         }
 
 
-def head_grid(view: GridView, on_pick: Callable[[int, int], None], key: str = "headwater_grid") -> None:
-    """Draws the grid; `on_pick(layer, head)` hears what was clicked."""
+def head_grid(
+    view: GridView,
+    on_pick: Callable[[int, int], None],
+    on_pin: Callable[[int, int], None] = lambda layer, head: None,
+    on_arrange: Callable[[Arranged], None] = lambda arranged: None,
+    key: str = "headwater_grid",
+) -> None:
+    """Draws the grid. The callbacks hear of (layer, head) that was clicked, of one to keep beside the map or to take
+    away, and of how the heads are arranged."""
 
-    def pick() -> None:
-        value = st.session_state[key].get("pick")
-        layer, head = (value.get("layer"), value.get("head")) if isinstance(value, dict) else (None, None)
-        if layer in view.values and isinstance(head, int) and 0 <= head < len(view.values[layer]):
-            on_pick(layer, head)
+    def head(name: str, act: Callable[[int, int], None]) -> Callable[[], None]:
+        def tell() -> None:
+            value = st.session_state[key].get(name)
+            layer, head = (value.get("layer"), value.get("head")) if isinstance(value, dict) else (None, None)
+            if layer in view.values and isinstance(head, int) and 0 <= head < len(view.values[layer]):
+                act(layer, head)
 
-    _grid(key=key, data=view.message(), height="content", on_pick_change=pick)
+        return tell
+
+    def arrange() -> None:
+        value = st.session_state[key].get("arrange")
+        if isinstance(value, dict):
+            on_arrange(read_arranged(value.get("mode"), value.get("order"), value.get("least")))
+
+    _grid(
+        key=key,
+        data=view.message(),
+        height="content",
+        on_pick_change=head("pick", on_pick),
+        on_pin_change=head("pin", on_pin),
+        on_arrange_change=arrange,
+    )
+
+
+def read_arranged(mode: object, order: object, least: object) -> Arranged:
+    """What the browser or the address says; what is unknown takes its default."""
+    try:
+        value = float(least) if isinstance(least, int | float | str) else math.nan
+    except ValueError:
+        value = math.nan
+    return Arranged(
+        mode if mode in MODES else MODES[0],
+        order if order in ORDERS else ORDERS[0],
+        value if math.isfinite(value) else None,
+    )

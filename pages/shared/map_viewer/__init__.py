@@ -111,7 +111,6 @@ class MapView:
     reserve: int = 350  # pixels of the browser's height that are not for the map itself
     others: tuple[OtherMap, ...] = ()  # shown beside it, in step with it
     minus: OtherMap | None = None  # its weights are taken away from those of the chosen map
-    pinned: bool = False  # the chosen head is among those kept beside the next ones
 
     def message(self) -> dict:
         """What the browser is told."""
@@ -131,7 +130,6 @@ class MapView:
             "sinks": list(self.sinks),
             "others": [other.message() for other in self.others],
             "minus": self.minus.message() if self.minus else None,
-            "pinned": self.pinned,
             "sinkColour": SINK_COLOUR,
             "note": self.note,
             "window": window,
@@ -159,8 +157,8 @@ def map_viewer(
     on_choose: Callable[[str], None] = lambda head: None,
     key: str = "headwater_map",
 ) -> None:
-    """Draws the map. The callbacks hear what the person did: window (None = all), marked cell, look, a head to keep
-    beside the others or to take away ("layer.head"), a head to choose."""
+    """Draws the map. The callbacks hear what the person did: window (None = all), marked cell, look, a head to take
+    away from those beside the map ("layer.head"), a head to choose."""
 
     def said(name: str) -> dict:
         value = st.session_state[key].get(name)

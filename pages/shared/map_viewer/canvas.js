@@ -64,7 +64,7 @@ class MapCanvas {
     const { margin } = this.sizes;
     const titles = count > 1 ? TITLE_HEIGHT : 0;
     const tallest = (window.innerHeight - this.data.reserve) / rows - (rows - 1) * (margin.top + margin.bottom + titles);
-    const widest = (beside ? room * 0.68 : (room - (across - 1) * PANE_GAP) / across) - margin.left - margin.right;
+    const widest = (beside ? room * 0.68 : (room - 2 - (across - 1) * PANE_GAP) / across) - margin.left - margin.right;
     const side = Math.floor(Math.max(count > 2 ? 140 : 180, Math.min(Math.max(200, tallest), widest)));
     const [width, height] = [side + margin.left + margin.right, side + margin.top + margin.bottom];
     this.plot = { x: margin.left, y: margin.top, width: side, height: side };

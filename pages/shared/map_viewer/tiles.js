@@ -137,10 +137,10 @@ class TileStore {
 async function reasonOf(answer) {
   const text = await answer.text();
   try {
-    return JSON.parse(text).error || `status ${answer.status}`;
+    return JSON.parse(text).error || `The server answered with status ${answer.status}.`;
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
-    return `status ${answer.status}`;
+    return `The server answered with status ${answer.status}.`;
   }
 }
 

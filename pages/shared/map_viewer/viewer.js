@@ -53,10 +53,9 @@ class MapViewer extends MapCanvas {
       this.button("+", () => this.zoomAt(0.5), "Zoom in"),
       this.button("All", () => this.setView(this.whole()), "Show the whole map"),
     );
-    this.pinButton = this.button("Pin", () => this.trigger("pin", { head: this.data.name }));
     this.saver = new Saver(this);
     const colours = [this.scaleButtons.element, this.howButtons.element, this.sinkButton, this.thresholdChoice()];
-    this.bar.append(...colours, zoom, this.pinButton, this.saver.element);
+    this.bar.append(...colours, zoom, this.saver.element);
     this.left = make("div", "hw-left");
     this.maps = make("div", "hw-maps");
     this.readout = make("div", "hw-readout");
@@ -201,7 +200,7 @@ class MapViewer extends MapCanvas {
       this.showControls();
       this.draw();
       this.showFocus();
-    }, (error) => this.say(`The tokens could not be loaded: ${error.message}. Reload the page.`));
+    }, (error) => this.say(`The tokens could not be loaded: ${error.message} Reload the page.`));
   }
 
   /** The page echoes what the viewer reported; only a value that is news to both sides is taken from the page. */
@@ -278,8 +277,6 @@ class MapViewer extends MapCanvas {
     this.sinkButton.setAttribute("aria-pressed", this.look.hide);
     this.sinkButton.disabled = !some;
     this.sinkButton.title = some ? "Leaves the sink columns out of colour and scale" : "This head has no sink column";
-    this.pinButton.setAttribute("aria-pressed", this.data.pinned);
-    this.pinButton.title = this.data.pinned ? "Take this head away from those beside it" : "Keep this head beside the next ones";
     const { threshold } = this.look;
     const place = threshold > 0 ? Math.round(40 * (1 - Math.log(threshold) / Math.log(LEAST_THRESHOLD))) : 0;
     if (this.threshold.value !== String(place)) this.threshold.value = place;

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import streamlit as st
+from collections.abc import Callable, Sequence
 
 from pages.shared import head_grid as grid
 from pages.shared.address import select
 from pages.shared.panels.head_values import HeadValues
 from pages.shared.view_state import ViewState
 
-WORDS = {"maps": "Small maps", "values": "Measure"}
-KEY = "headwater_grid_mode"
+Head = tuple[int, int]  # layer, head
 
 
-def head_grid(state: ViewState, values: HeadValues) -> None:
-    """Draws the grid and the choice of what its cells show; both are in the address."""
-    mode = state.more("grid", grid.MODES[0])
-    mode = mode if mode in grid.MODES else grid.MODES[0]
-    st.session_state[KEY] = mode
-    st.segmented_control(
-        "Cells show", grid.MODES, format_func=WORDS.get, key=KEY, on_change=_take_mode, label_visibility="collapsed"
-    )
+def head_grid(
+    state: ViewState,
+    values: HeadValues,
+    pins: Sequence[Head] | None = None,
+    on_pin: Callable[[Head], None] = lambda head: None,
+) -> None:
+    """Draws the grid; what its cells show, their order and the least value are in the address. pins: None = no pins."""
     view = grid.GridView(
         analysis=state.analysis,
         kind=state.kind,
@@ -29,12 +27,22 @@ def head_grid(state: ViewState, values: HeadValues) -> None:
         unit=values.statistic.unit,
         layer=state.layer,
         head=state.head,
-        mode=mode,
+        arranged=grid.read_arranged(state.more("grid"), state.more("order"), state.more("least")),
         palette=state.palette,
+        pins=None if pins is None else tuple(pins),
     )
-    grid.head_grid(view, on_pick=lambda layer, head: select(layer=layer, head=head))
+    grid.head_grid(
+        view,
+        on_pick=lambda layer, head: select(layer=layer, head=head),
+        on_pin=lambda layer, head: on_pin((layer, head)),
+        on_arrange=_take_arranged,
+    )
 
 
-def _take_mode() -> None:
-    mode = st.session_state[KEY]  # None where the chosen one was clicked again
-    select(grid=mode if mode in grid.MODES[1:] else None)
+def _take_arranged(arranged: grid.Arranged) -> None:
+    plain = grid.Arranged()
+    select(
+        grid=arranged.mode if arranged.mode != plain.mode else None,
+        order=arranged.order if arranged.order != plain.order else None,
+        least=None if arranged.least is None else f"{arranged.least:g}",
+    )

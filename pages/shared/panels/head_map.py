@@ -8,7 +8,7 @@ from backend.map_sizes import SIDES, map_sizes
 from backend.store import Analysis
 from pages.shared.address import select
 from pages.shared.map_viewer import Look, MapView, map_viewer, read_look
-from pages.shared.panels.maps_beside import map_against, maps_beside, pinned_heads, toggle_pin
+from pages.shared.panels.maps_beside import map_against, maps_beside, toggle_pin
 from pages.shared.panels.sink_keys import sink_keys
 from pages.shared.view_state import ViewState
 
@@ -46,7 +46,6 @@ def head_map(
         reserve=reserve,
         others=maps_beside(state, analysis),
         minus=map_against(state, analysis),
-        pinned=(state.layer, state.head) in pinned_heads(state, analysis),
     )
     map_viewer(
         view,
