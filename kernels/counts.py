@@ -61,9 +61,9 @@ def count_distances(score: ScoreSpec, spans: Spans, low: Tensor, high: Tensor) -
     return covered(nearest.masked_fill(empty, 0), farthest.masked_fill(empty, 0), length)
 
 
-def count_blocks(low: Tensor, high: Tensor, n_key: int, side: int) -> Tensor:
-    """Cells of each block of the pooled map: [B, Pq, Pk]."""
-    row_edges, key_edges = pool_edges(low.shape[1], side), pool_edges(n_key, side)
+def count_blocks(low: Tensor, high: Tensor, n_key: int, side: int, key_side: int | None = None) -> Tensor:
+    """Cells of each block of the pooled map: [B, Pq, Pk]. key_side: the side along the keys, where it is another."""
+    row_edges, key_edges = pool_edges(low.shape[1], side), pool_edges(n_key, side if key_side is None else key_side)
     if low.device.type == "cpu" and numba_is_here():
         from kernels.loops_columns import block_counts
 

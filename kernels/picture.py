@@ -29,17 +29,17 @@ def draw(
     lse: Tensor,
     rows: slice,
     columns: slice,
-    size: int,
+    sizes: tuple[int, int],
     mean: bool,
 ) -> Tensor:
-    """The picture of kernels/window.pooled: float32 [B, H, P, P']. Arguments as there, checked."""
+    """The picture of kernels/window.pooled: float32 [B, H, P, P']. sizes: most blocks of rows and of keys. Checked."""
     batch, heads, key_heads = query.shape[0], query.shape[1], key.shape[1]
     n_rows, n_columns, group = rows.stop - rows.start, columns.stop - columns.start, heads // key_heads
     low = (spans.low[:, rows] - columns.start).clamp(0, n_columns)
     high = torch.where(spans.real[:, rows], spans.high[:, rows] - columns.start, 0)
     high = torch.maximum(high.clamp(0, n_columns), low)
-    count = count_blocks(low, high, n_columns, size)[:, None]
-    edges = pool_edges(n_rows, size).numpy(), pool_edges(n_columns, size).numpy()
+    count = count_blocks(low, high, n_columns, *sizes)[:, None]
+    edges = pool_edges(n_rows, sizes[0]).numpy(), pool_edges(n_columns, sizes[1]).numpy()
     values = torch.zeros(batch, heads, *count.shape[2:], dtype=torch.float32)
 
     def strip(sample: int, key_head: int, first: int, last: int) -> None:

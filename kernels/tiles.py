@@ -38,6 +38,12 @@ class Spans:
         moved = {k: v.to(device) if isinstance(v, Tensor) else v for k, v in vars(self).items()}
         return Spans(**moved)
 
+    def of_rows(self, rows: Tensor) -> Spans:
+        """Those of some rows, int64 [R], as if there were no others."""
+        by_row = ("low", "high", "near_low", "near_high", "real")
+        picked = {name: getattr(self, name)[:, rows] for name in by_row} | {"position": self.position[rows]}
+        return Spans(**{**vars(self), **picked})
+
 
 def spans_of(score: ScoreSpec, batch: int, n_query: int, n_key: int) -> Spans:
     """The visible run of keys of every row, on the CPU."""

@@ -81,7 +81,7 @@ def pooled(
     if _by_loops(query, spans, lse, rows):
         from kernels.picture import draw
 
-        return draw(query, key, score, spans, lse, rows, columns, size, how == "mean")
+        return draw(query, key, score, spans, lse, rows, columns, (size, size), how == "mean")
     row_edges = pool_edges(rows.stop - rows.start, size) + rows.start
     key_edges = pool_edges(columns.stop - columns.start, size)
     row_block, key_block = (_block_of(edges, query.device) for edges in (row_edges, key_edges))
@@ -125,31 +125,55 @@ def sampled(
     if size < 1 or most_cells < 1:
         raise ValueError(f"size and most_cells: expected 1 or more, got {size} and {most_cells}.")
     rows, columns, spans = _check(query, key, score, lse, rows, columns)
-    row_edges = (pool_edges(rows.stop - rows.start, size) + rows.start).tolist()
-    key_edges = pool_edges(columns.stop - columns.start, size)
-    key_block = _block_of(key_edges, query.device)
+    row_edges = pool_edges(rows.stop - rows.start, size) + rows.start
     blocks, width = len(row_edges) - 1, columns.stop - columns.start
-    per_block = max(1, most_cells // (blocks * width))
-    picture = torch.empty(*query.shape[:2], blocks, len(key_edges) - 1, dtype=torch.float32, device=query.device)
-    reduce = "sum" if how == "mean" else "amax"
-    for block, (first, last) in enumerate(pairwise(row_edges)):
+    per_block = max(1, min(most_cells // (blocks * width), int(row_edges.diff().min())))
+    picked = torch.tensor([row for edges in pairwise(row_edges.tolist()) for row in _spread(*edges, per_block)])
+    by_row = (score.bias_by_distance, score.row_bias, score.bias)
+    if _by_loops(query, spans, lse, rows) and all(bias is None for bias in by_row):
+        from kernels.picture import draw
+
+        every = slice(
+            0, len(picked)
+        )  # no rule but the spans knows a row's place: the picked rows are a map of their own
+        chosen = query[:, :, picked], key, score, spans.of_rows(picked), lse[:, :, picked]
+        return draw(*chosen, every, columns, (blocks, size), how == "mean")
+    return _from_lines(query, key, score, spans, lse, picked.view(blocks, per_block), columns, size, how)
+
+
+def _from_lines(
+    query: Tensor,
+    key: Tensor,
+    score: ScoreSpec,
+    spans: Spans,
+    lse: Tensor,
+    picked: Tensor,
+    columns: slice,
+    size: int,
+    how: str,
+) -> Tensor:
+    """The picture from single rows, int64 [P, rows of a block]: [B, H, P, P']. For any rule."""
+    key_edges = pool_edges(columns.stop - columns.start, size)
+    key_block, reduce = _block_of(key_edges, query.device), "sum" if how == "mean" else "amax"
+    shape = (*query.shape[:2], len(picked), len(key_edges) - 1)
+    picture = torch.empty(shape, dtype=torch.float32, device=query.device)
+    for block, own in enumerate(picked.tolist()):
         counts, values = [], []
-        for row in _spread(first, last, per_block):
+        for row in own:
             line = slice(row, row + 1)
             band = _weights(query, key, score, spans, lse, line, columns)
             seen = visible_cells(score, spans, slice(0, None), slice(0, None), line, columns, biases=True)
             seen = (seen & spans.real[:, None, line, None]).expand(band.shape)
-            counts.append(_by_block(seen.double(), key_block, picture.shape[3], -1, "sum"))
-            values.append(_by_block(band.double(), key_block, picture.shape[3], -1, reduce))
+            counts.append(_by_block(seen.double(), key_block, shape[3], -1, "sum"))
+            values.append(_by_block(band.double(), key_block, shape[3], -1, reduce))
         count, value = torch.cat(counts, -2).sum(-2), torch.cat(values, -2)
         value = value.sum(-2) / count if how == "mean" else value.amax(-2).masked_fill(count == 0, torch.nan)
         picture[:, :, block] = value
     return picture
 
 
-def _spread(first: int, last: int, most: int) -> list[int]:
-    """At most `most` numbers of [first, last), evenly spread, each in the middle of its share."""
-    count = min(most, last - first)
+def _spread(first: int, last: int, count: int) -> list[int]:
+    """`count` numbers of [first, last), evenly spread, each in the middle of its share."""
     return [first + int((place + 0.5) * (last - first) / count) for place in range(count)]
 
 
