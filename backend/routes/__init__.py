@@ -16,6 +16,7 @@ from backend.routes.grid import grid
 from backend.routes.health import health
 from backend.routes.map_window import map_window
 from backend.routes.painted import painted
+from backend.routes.scripts import scripts
 from backend.routes.tables import tables
 
 METHODS = ["GET", "HEAD"]
@@ -26,6 +27,7 @@ def routes(open_analysis: OpenAnalysis, prefixes: tuple[str, ...] = ("",)) -> li
     handlers = [
         Route("/health", health, methods=METHODS),
         Route("/painted/{name}", painted, methods=METHODS),
+        Route("/scripts/{name}.js", scripts, methods=METHODS),
         Route("/{id}/map/{kind}/{layer}/{head}", map_window(open_analysis), methods=METHODS),
         Route("/{id}/grid/{kind}/{layer}.png", grid(open_analysis), methods=METHODS),
         Route("/{id}/grid.png", grid(open_analysis), methods=METHODS),

@@ -123,6 +123,7 @@ def draw_text(state: ViewState, analysis: Analysis, tokens: list[Token], place: 
         chosen=[place] if state.kind != "cross" else [],
         words=f"attention of head {state.layer}.{state.head} from {place} “{tokens[place].label}”",
         palette=state.palette,
+        may_choose=False,
     )
     text_view(view, lambda numbers: None, key=KEY + "_text")
     st.text(from_sentence(values, visible, units.keys, [place]))

@@ -8,6 +8,7 @@ from backend.store import Analysis
 from pages.shared.address import select
 from pages.shared.panels.atlas_card import atlas_card
 from pages.shared.panels.atlas_labels import atlas_labels
+from pages.shared.panels.head_bertviz import head_bertviz
 from pages.shared.panels.head_generation import head_generation
 from pages.shared.panels.head_lines import head_lines
 from pages.shared.panels.head_notes import head_notes
@@ -24,6 +25,7 @@ PARTS = {  # name in the address -> words, what draws it
     "alike": ("Alike", heads_alike),
     "text": ("Text", head_text),
     "lines": ("Lines", head_lines),
+    "bertviz": ("BertViz", head_bertviz),
     "generation": ("Next tokens", head_generation),
     "probe": ("Probe", head_probe),
     "notes": ("Notes", head_notes),

@@ -81,6 +81,7 @@ def draw(
         words=f"attention of head {state.layer}.{state.head} {direction} {who}",
         left_out=frozenset(place[at] for at in left_out if at in place),
         palette=state.palette,
+        may_choose=same,
     )
     if same:
         text_view(view, lambda numbers: take(asked, [shown[number] for number in numbers]), key=f"{KEY}_view")

@@ -43,6 +43,7 @@ class TextView:
     words: str  # what the colour means, in words
     left_out: frozenset[int] = frozenset()  # units that are not coloured: hidden sinks
     palette: str = "cividis"
+    may_choose: bool = True
 
     def message(self) -> dict:
         """What the browser is told: the stretch that is drawn."""
@@ -60,7 +61,7 @@ class TextView:
             ],
             "leftOut": sorted(self.left_out),
             "chosen": list(self.chosen),
-            "most": MOST_CHOSEN,
+            "most": MOST_CHOSEN if self.may_choose else 0,
             "words": self.words,
             "palette": self.palette,
         }

@@ -73,7 +73,8 @@ class TextView {
   say(unit) {
     const { data } = this;
     if (unit === null || !data) {
-      this.readout.textContent = data ? `${data.words}; a click chooses, with Shift or Ctrl several` : "";
+      const how = data && data.most ? "; a click chooses, with Shift or Ctrl several" : "";
+      this.readout.textContent = data ? data.words + how : "";
       return;
     }
     const at = unit - data.first;
@@ -83,7 +84,7 @@ class TextView {
   }
 
   choose(unit, add) {
-    if (unit === null) return;
+    if (unit === null || !this.data.most) return;
     const chosen = new Set(this.data.chosen);
     if (!add) {
       chosen.clear();
