@@ -7,12 +7,17 @@ import streamlit as st
 from pages.shared.address import select
 from pages.shared.frame import frame, opened
 from pages.shared.panels.readable import readable
+from pages.shared.panels.sparsity_cost import sparsity_cost
 from pages.shared.panels.sparsity_policies import sparsity_policies
 from pages.shared.panels.sparsity_shape import sparsity_shape
 from pages.shared.view_state import ViewState
 
-PARTS = {"shape": "How concentrated, which pattern?", "policies": "What would a policy keep?"}
-DRAW = {"shape": sparsity_shape, "policies": sparsity_policies}
+PARTS = {
+    "shape": "How concentrated, which pattern?",
+    "policies": "What would a policy keep?",
+    "cost": "What would it cost?",
+}
+DRAW = {"shape": sparsity_shape, "policies": sparsity_policies, "cost": sparsity_cost}
 KEY = "headwater_sparsity_part"
 
 

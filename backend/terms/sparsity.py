@@ -110,4 +110,38 @@ TERMS = {
         (0, 1),
         "the budget, for keys drawn by lot",
     ),
+    "damage": Term(
+        "How far the next-token distribution moved because less was kept.",
+        "KL(with less || dense) = sum_v q_v ln(q_v / p_v); mean over the judged tokens behind the context",
+        "nats",
+        (0, math.inf),
+    ),
+    "predicted_damage": Term(
+        "What the retained attention alone says of the damage, without a run.",
+        "-ln m, the divergence of a row of attention; mean over heads and judged rows",
+        "nats",
+        (0, math.inf),
+        "-ln of the share of the visible keys that is kept",
+    ),
+    "same_first": Term(
+        "How often the most probable next token is the one of the dense run.",
+        "#{judged tokens: argmax q = argmax p} / #{judged tokens}",
+        "share",
+        (0, 1),
+    ),
+    "output_error": Term(
+        "How far the output of a head moved because keys were dropped in its layer alone.",
+        "||o - o~|| / ||o||, o~ with the kept keys renormalised; mean over the judged rows",
+        "none",
+        (0, math.inf),
+        "",
+        "p / (1 - p) ||o - v|| for one dropped key: CAOTE",
+    ),
+    "cache_bytes": Term(
+        "Memory of keys and values, and the operations of attention over them.",
+        "cache: sum over layers of Hk (D + Dv) keys b; one more token: 2 H (D + Dv) keys; a whole text: 2 H (D + Dv) "
+        "pairs; keys of a windowed layer: at most its window",
+        "bytes, operations",
+        (0, math.inf),
+    ),
 }

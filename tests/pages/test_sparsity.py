@@ -4,6 +4,11 @@ import json
 
 import pytest
 
+from backend.models import LoadedModel
+from backend.store import Library
+from backend.studies import run_study
+from backend.studies.policy_sweep import STUDY, Parameters
+from tests.backend.tiny import build, ids
 from tests.stored import HOSTILE, store
 
 
@@ -95,3 +100,36 @@ def test_policies_need_all_heads_and_two_tokens(page, library):
 def test_hybrid_layers_keep_their_numbers(page, library):
     said = plain(page(analysis=library.hybrid, part="policies", layer="7"))
     assert "Head 7.0 reads key head 0" in said
+
+
+@pytest.fixture
+def sweep(library):
+    parameters = Parameters(
+        token_ids=tuple(ids(28)[0].tolist()), policies=("window", "oracle"), patterns=("best",), budgets=(0.25, 0.5),
+        new_tokens=2, subject=HOSTILE,
+    )  # fmt: skip
+    return run_study(STUDY, LoadedModel.wrap(build("llama")), parameters, library=Library(library.folder))
+
+
+def test_without_a_run_the_prediction_is_shown(page, library):
+    said = plain(page(analysis=library.plain, part="cost"))
+    assert "Predicted only: with 25 % of the keys," in said
+    assert "By formula, 32,768 tokens of this model" in said
+
+
+def test_a_run_is_shown_from_its_link(page, library, sweep, texts):
+    app = page(analysis=library.plain, part="cost", study=sweep.id, run="window:0.5", length="1000")
+    said = plain(app)
+    row = sweep.table("runs", choice="window", budget=0.5).to_pylist()[0]
+    assert "Window with 50 % kept" in said and row["text_dense"] in said and row["text"] in said
+    assert f"Damage {row['kl']:.3g} nats (predicted {row['prediction']:.3g})" in said
+    assert "does least damage" in said and "Most damage is behind token" in said
+    assert "This study read another text than the open analysis." in said
+    assert "By formula, 1,000 tokens" in said
+    for marked in texts(app).marked:
+        assert HOSTILE not in marked
+
+
+def test_a_link_to_a_run_that_is_not_there_shows_another(page, library, sweep):
+    said = plain(page(analysis=library.plain, part="cost", study=sweep.id, run="<b>:7"))
+    assert "Window with 25 % kept" in said

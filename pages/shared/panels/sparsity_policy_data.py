@@ -8,6 +8,7 @@ import numpy as np
 import streamlit as st
 
 from backend import policies
+from backend.map_sizes import map_sizes
 from backend.sparsity.simulate import Outcome, Simulation
 from backend.sparsity.stored_layers import context_length, stored_layers
 from backend.store import Analysis
@@ -16,6 +17,7 @@ from pages.shared.view_state import ViewState
 
 KEEP = (0, 5, 10, 25, 50, 75, 100)  # percent of the keys
 PLAIN_KEEP, PLAIN_POLICY = 25, "snapkv"
+MOST = 4  # analyses whose scores are kept in memory
 KEEP_KEY, POLICY_KEY = "headwater_sparsity_keep", "headwater_sparsity_policy"
 
 
@@ -67,22 +69,26 @@ class Kept:
 def kept(analysis: Analysis, kind: str, keep: int) -> Kept:
     """Refused where the analysis has no cache to shrink or lacks exact maps."""
     place = st.empty()
-    made = _simulation(analysis, analysis.id, kind, place)
-    found = _outcomes(analysis.id, kind, keep, made, place)
+    remembered, key = _remembered(), (analysis.id, kind)
+    if key not in remembered:
+        layers = stored_layers(analysis, kind)
+        made = Simulation.of(layers, policies.all(), _step(place, "Scoring keys", len(layers)))
+        remembered[key] = (made, {})
+        while len(remembered) > MOST:
+            remembered.pop(next(iter(remembered)), None)
+    made, by_budget = remembered[key]
+    if keep not in by_budget:
+        by_budget[keep] = made.outcomes(keep / 100, _step(place, "Measuring what is retained", len(made.layers)))
     place.empty()
-    size = len(analysis.tokens_list()) if kind == "self" else sum(t.side == "target" for t in analysis.tokens_list())
-    return Kept(context_length(size), {one.policy: one for one in found}, made.refused)
+    size = map_sizes(analysis)[kind]
+    length = next(iter(size.values())).queries
+    return Kept(context_length(length), {one.policy: one for one in by_budget[keep]}, made.refused)
 
 
-@st.cache_resource(max_entries=4, show_spinner=False)
-def _simulation(_analysis: Analysis, id: str, kind: str, _place) -> Simulation:
-    layers = stored_layers(_analysis, kind)
-    return Simulation.of(layers, policies.all(), _step(_place, "Scoring keys", len(layers)))
-
-
-@st.cache_resource(max_entries=16, show_spinner=False)
-def _outcomes(id: str, kind: str, keep: int, _made: Simulation, _place) -> list[Outcome]:
-    return _made.outcomes(keep / 100, _step(_place, "Measuring what is retained", len(_made.layers)))
+@st.cache_resource(show_spinner=False)
+def _remembered() -> dict[tuple[str, str], tuple[Simulation, dict[int, list[Outcome]]]]:
+    """What was computed, by analysis and kind. Filled outside, so that progress can be shown meanwhile."""
+    return {}
 
 
 def _step(place, words: str, layers: int):
