@@ -57,9 +57,3 @@ def make_room() -> None:
             if len(_models) <= limit:
                 break
             del _models[key]
-
-
-def resident() -> list[LoadedModel]:
-    """The models in memory."""
-    with _lock:
-        return [future.result() for future in _models.values() if future.done() and future.exception() is None]

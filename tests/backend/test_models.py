@@ -92,7 +92,7 @@ def test_case_64_a_bounded_number_stays_in_memory(folder, monkeypatch):
     for number in range(3):
         names.append(shutil.copytree(folder, folder.parent / f"copy-{number}"))
         load(str(names[-1]))
-    assert [model.name for model in resident.resident()] == ["copy-1", "copy-2"]
+    assert [future.result().name for future in resident._models.values()] == ["copy-1", "copy-2"]
     first = load(str(names[1]))
     load(str(names[0]))  # copy-2 is now the one unused for longest
     assert load(str(names[1])) is first
