@@ -6,6 +6,7 @@ import streamlit as st
 
 from pages.shared.address import select
 from pages.shared.frame import frame, opened
+from pages.shared.panels.basin_distance import basin_distance
 from pages.shared.panels.basin_permutation import basin_permutation
 from pages.shared.panels.basin_prompt import basin_prompt
 from pages.shared.panels.readable import readable
@@ -14,6 +15,7 @@ from pages.shared.view_state import ViewState
 PARTS = {
     "basin": ("Where does it look?", basin_prompt),
     "position": ("Position or content?", basin_permutation),
+    "distance": ("Near or far?", basin_distance),
 }
 KEY = "headwater_basins_part"
 

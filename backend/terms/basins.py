@@ -88,4 +88,50 @@ TERMS = {
         unit="nats",
         range=(-math.inf, 0.0),
     ),
+    "weight_by_distance": Term(
+        caption="The mean weight on the key that lies D tokens before the query, over the rows that have one.",
+        formula="f(D) = (1 / rows with a key at D) sum over i of A[i, i - D]; bins 1, 2, 3, 4-5, 6-7, 8-11 ...",
+        unit="weight",
+        range=SHARE,
+        baseline="the mean of 1 / n_i over the same rows",
+    ),
+    "decay_fit": Term(
+        caption="Two laws by which weight may fall with distance: a power of D, or an exponential as under ALiBi.",
+        formula="ln f = a + p ln D (power) and ln f = a + r D (exponential), least squares, octaves count alike, "
+        "distances that fewer than 16 rows reach left out",
+        unit="p without unit, r per token; R2",
+        range=(-math.inf, math.inf),
+        baseline="the fall of 1 / n_i, which is no law of the head",
+    ),
+    "score_by_distance": Term(
+        caption="The mean score (before the softmax) of the key that lies D tokens before the query.",
+        formula="g(D) = mean over rows of s[i, i - D], biases included",
+        unit="nats",
+        range=(-math.inf, math.inf),
+        baseline="no value: uniform attention has equal scores",
+    ),
+    "prior_fit": Term(
+        caption="The positional prior that describes the scores of a head best, if there is one.",
+        formula="g(D) = c - (D / alpha)^beta, beta from 0.1 to 3; beta 1 = Laplace (ALiBi), 2 = Gaussian; R2 near 0 = "
+        "position-free",
+        unit="alpha in tokens, beta without unit; R2",
+        range=(0.0, math.inf),
+        baseline="R2 undefined",
+        source="BAM (arXiv 2505.22842)",
+    ),
+    "entropy_slope": Term(
+        caption="Whether a head spreads out as the text grows.",
+        formula="slope of row entropy against ln of the number of visible keys, least squares over rows",
+        unit="without unit",
+        range=(-math.inf, math.inf),
+        baseline="1",
+    ),
+    "rotary_wave": Term(
+        caption="What the rotary embedding alone says about distance: the score of equal vectors D tokens apart.",
+        formula="w(D) = (2 / d) sum over bands f of cos(D theta_f), theta_f = base^(-2 f / d), scaled like the model",
+        unit="share of the score at distance 0",
+        range=(-1.0, 1.0),
+        baseline="1 at every distance without a rotary embedding",
+        source="Attention Buckets (arXiv 2312.04455)",
+    ),
 }

@@ -71,3 +71,19 @@ def test_one_document_has_no_basin(open_page, model, library, texts):
     app = open_page("basins", analysis=one.id)
     assert not app.exception
     assert any("Two parts are needed to compare" in text for text in texts(app).plain)
+
+
+def test_near_or_far(open_page, analysis, texts):
+    app = open_page("basins", analysis=analysis.id, part="distance", layer="1", head="2", bases="20000_nonsense")
+    assert not app.exception
+    said = " ".join(texts(app).plain)
+    assert "Head 1.2 puts" in said and "The entropy of head 1.2 grows by" in said
+    assert "Up to the training length of 400 tokens, the wave" in said
+    assert len(charts(app)) == 4
+    assert any("base 20,000" in chart for chart in charts(app))
+
+
+def test_an_analysis_without_rotary_facts_says_so(open_page, library, texts):
+    app = open_page("basins", analysis=library.plain, part="distance")
+    assert not app.exception
+    assert any("before the rotary frequencies were kept" in text for text in texts(app).plain)
