@@ -133,7 +133,8 @@ class Session:
         whole = slice(0, query.shape[2]), slice(0, n_key)
         # A gate changes what the model goes on with, not the map.
         kept = weights(query, key, changed, attended.lse, *whole) if changes else found.weights
-        info = site.info if score.window is None else replace(site.info, window_size=score.window)
+        window = score.window or (sum(score.around) + 1 if score.around else None)
+        info = site.info if window is None else replace(site.info, window_size=window)
         self.on_layer(
             LayerCapture(
                 info=info,
@@ -190,7 +191,7 @@ def capture(
             if impl != "auto":
                 raise Refused(f"This model's own probabilities are captured: leave impl at auto, not {impl!r}.")
             stack.enter_context(implementation(module, "eager"))
-            stack.enter_context(watched(sites, session.softmax))
+            stack.enter_context(watched(module, session.softmax, sites))
         else:
             stack.enter_context(switched(module, session.attend))
         hooks = [module.register_forward_pre_hook(session.start_pass, with_kwargs=True)]

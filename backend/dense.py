@@ -15,11 +15,14 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from backend.families import layout_of
 from kernels.score import ScoreSpec
 
 FEATURES = 16  # of the empty queries and keys that stand in for those of the model; every implementation takes them
 HIDDEN_BELOW = -9e3  # families hide cells with scores from -1e4 (GPT-1) down to the smallest number of the type
 SOFTMAXES = frozenset({torch.softmax, torch.Tensor.softmax, torch.special.softmax, nn.functional.softmax})
+WATCHED = SOFTMAXES | {torch.logsumexp, torch.exp}
+OUTSIDE = -1e30  # the score of a cell that a layout has no place for
 HEADS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "num_attn_heads", "heads")
 
 
@@ -36,23 +39,44 @@ Handler = Callable[[Softmax], Tensor | None]  # returns probabilities to go on w
 
 
 class Watch(TorchFunctionMode):
-    """Sends softmaxes to the handler while a watched module runs."""
+    """Sends softmaxes to the handler while a watched module runs.
 
-    def __init__(self, running: list[nn.Module], handler: Handler) -> None:
+    A softmax is one of torch's, or exp(s - logsumexp(s)) (Reformer).
+    """
+
+    def __init__(self, handler: Handler) -> None:
         super().__init__()
-        self.running = running
         self.handler = handler
+        self.running: list[nn.Module] = []
+        self.length = 0  # tokens that the model reads
+        self.waiting: Tensor | None = None  # scores whose logsumexp was taken
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        result = func(*args, **(kwargs or {}))
-        if func not in SOFTMAXES or not self.running:
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        if not self.running or func not in WATCHED:
             return result
-        scores = args[0] if args else kwargs["input"]
-        dim = args[1] if len(args) > 1 else (kwargs or {}).get("dim")
+        values = args[0] if args else kwargs["input"]
+        if func is torch.exp:
+            scores, self.waiting = self.waiting, None
+            return result if scores is None or scores.shape != result.shape else self.handle(scores, result)
+        dim = args[1] if len(args) > 1 else kwargs.get("dim")
+        if dim not in (-1, values.ndim - 1):
+            return result
+        if func is torch.logsumexp:
+            self.waiting = values
+            return result
+        return self.handle(values, result)
+
+    def handle(self, scores: Tensor, result: Tensor) -> Tensor:
+        """The probabilities that the model goes on with."""
         module = next((m for m in reversed(self.running) if not is_bare_softmax(m)), None)
-        if module is None or dim not in (-1, scores.ndim - 1):
-            return result
-        shape = four_axes(scores, module)
+        layout = None if module is None else layout_of(module, self.length)
+        if layout is not None:
+            found = Softmax(module, layout.place(scores, OUTSIDE), layout.place(result, 0.0))
+            changed = self.handler(found)
+            return result if changed is None else layout.back(changed, result)
+        shape = None if module is None else four_axes(scores, module)
         if shape is None:
             return result
         changed = self.handler(Softmax(module, scores.reshape(shape), result.reshape(shape)))
@@ -60,22 +84,27 @@ class Watch(TorchFunctionMode):
 
 
 @contextmanager
-def watched(modules: Iterable[nn.Module], handler: Handler) -> Iterator[None]:
-    """Send the softmaxes that run inside these modules to the handler, in this thread."""
-    running: list[nn.Module] = []
+def watched(model: nn.Module, handler: Handler, modules: Iterable[nn.Module] | None = None) -> Iterator[None]:
+    """Send the softmaxes of the model, or of some of its modules, to the handler, in this thread."""
+    watch = Watch(handler)
+
+    def begin(module: nn.Module, args: tuple, kwargs: dict) -> None:
+        ids = kwargs.get("input_ids", args[0] if args else None)
+        watch.length = ids.shape[1] if isinstance(ids, Tensor) and ids.ndim > 1 else 0
 
     def enter(module: nn.Module, args: tuple) -> None:
-        running.append(module)
+        watch.running.append(module)
 
     def leave(module: nn.Module, args: tuple, output) -> None:
-        while running and running.pop() is not module:
+        while watch.running and watch.running.pop() is not module:
             pass  # modules that an error left
 
-    modules = list(modules)
-    hooks = [module.register_forward_pre_hook(enter) for module in modules]
+    modules = list(model.modules() if modules is None else modules)
+    hooks = [model.register_forward_pre_hook(begin, with_kwargs=True)]
+    hooks += [module.register_forward_pre_hook(enter) for module in modules]
     hooks += [module.register_forward_hook(leave) for module in modules]
     try:
-        with Watch(running, handler):
+        with watch:
             yield
     finally:
         for hook in hooks:
@@ -103,7 +132,7 @@ def described(found: Softmax, key_padding: Tensor | None = None) -> ScoreSpec:
     key_padding: bool [B, Nk], True = real token, where the prompt was padded.
     """
     scores, weights = found.scores.detach().float(), found.weights.detach().float()
-    visible = ~(scores <= HIDDEN_BELOW)
+    visible = ~(scores <= HIDDEN_BELOW) | (weights > 0)
     # A probability too small for its type is still a visible one.
     small = scores - torch.logsumexp(scores, -1, keepdim=True)
     logs = torch.where(weights > 0, weights.log(), small).masked_fill(~visible, 0.0)

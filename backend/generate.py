@@ -28,6 +28,7 @@ from transformers import (
 from backend.attention import Call, implementation, switched, turn
 from backend.dense import Softmax, described, stand_ins, watched
 from backend.errors import Cancelled, Refused
+from backend.families import steady
 from backend.intervene import plan
 from backend.interventions import Intervention, PromptEdit
 from backend.models import LoadedModel
@@ -227,7 +228,7 @@ def changed(
         return made.attend(info, *stand_ins(one, unit=True), described(one), NOTHING, impl="auto")[0].output
 
     if found.dense:
-        with implementation(model.model, "eager"), watched(infos, softmax):
+        with implementation(model.model, "eager"), watched(model.model, softmax, infos):
             yield
     else:
         with switched(model.model, handler):
@@ -237,7 +238,7 @@ def changed(
 @contextmanager
 def evaluating(model: LoadedModel) -> Iterator[None]:
     """Inside, the model does not train (no dropout) and is nobody else's; afterwards its parts are as they were."""
-    with turn(model.model):
+    with turn(model.model), steady(model.model):
         training = [module for module in model.model.modules() if module.training]
         try:
             for module in training:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from backend.attention import Call, implementation, switched
 from backend.dense import Softmax, described, watched
 from backend.errors import Refused
-from backend.families import family_of, mixer_name
+from backend.families import family_of, mixer_name, steady
 from backend.types import LayerInfo
 from kernels.api import attend
 from kernels.measures import NOTHING
@@ -57,24 +57,30 @@ def survey(model: nn.Module) -> Survey:
         family = family_of(model.config.get_text_config().model_type)
         if family is not None and family.refusal:
             raise Refused(f"Models of type {model.config.model_type} cannot be captured: {family.refusal}.")
-        found, failure = [], None
-        if family is None or not family.dense:
-            try:
-                found = probe(model)
-            except Refused as error:
-                failure = error
-        dense = not found
-        found = found or probe_softmaxes(model, failure)
-        if not found:
-            raise failure or Refused(no_sites(model))
-        infos = number(model, found)
-        modules = dict(model.named_modules())
-        sites = [
-            Site(info, one.module, modules.get(block_name(info.module)), one.causal, one.projection)
-            for one, info in zip(found, infos, strict=True)
-        ]
-        _surveys[model] = Survey(tuple(sites), with_other_layers(model, infos), dense)
+        with steady(model):
+            _surveys[model] = surveyed(model, dense=family is not None and family.dense)
     return _surveys[model]
+
+
+def surveyed(model: nn.Module, *, dense: bool) -> Survey:
+    """Probe the model through the interface, or where it has no calls there (`dense`: known), through its softmaxes."""
+    found, failure = [], None
+    if not dense:
+        try:
+            found = probe(model)
+        except Refused as error:
+            failure = error
+    dense = not found
+    found = found or probe_softmaxes(model, failure)
+    if not found:
+        raise failure or Refused(no_sites(model))
+    infos = number(model, found)
+    modules = dict(model.named_modules())
+    sites = [
+        Site(info, one.module, modules.get(block_name(info.module)), one.causal, one.projection)
+        for one, info in zip(found, infos, strict=True)
+    ]
+    return Survey(tuple(sites), with_other_layers(model, infos), dense)
 
 
 @dataclass(eq=False)
@@ -129,7 +135,7 @@ def probe_softmaxes(model: nn.Module, failure: Refused | None) -> list[Found]:
         found.append(Found(one.module, (one.scores.shape[1], one.scores.shape[1], 0, 0), None, described(one).causal))
 
     try:
-        with implementation(model, "eager"), watched(model.modules(), note):
+        with implementation(model, "eager"), watched(model, note):
             run_probe(model)
     except Refused:
         raise failure or Refused(no_sites(model)) from None

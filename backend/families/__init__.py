@@ -13,9 +13,20 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache
+from typing import Protocol
 
-from torch import nn
+from torch import Tensor, nn
 from transformers import PreTrainedConfig
+
+
+class Layout(Protocol):
+    """How an attention module lays out its map, where that is not [B, H, Nq, Nk]."""
+
+    def place(self, values: Tensor, fill: float) -> Tensor:
+        """The module's tensor as [B, H, Nq, Nk], cells without a value filled."""
+
+    def back(self, maps: Tensor, values: Tensor) -> Tensor:
+        """Maps [B, H, Nq, Nk] in the module's layout; `values` is what they take the place of."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +40,8 @@ class Family:
     refusal: str | None = None  # why the family cannot be captured; None = proved
     dense: bool = False  # its code computes its own softmax, which is watched: backend/dense.py
     steady: Callable[[nn.Module], AbstractContextManager] | None = None  # keeps a model from changing while it runs
-    most_tokens: Callable[[PreTrainedConfig], tuple[int, str]] | None = None  # the longest prompt read, and why
+    most_tokens: Callable[[PreTrainedConfig], int | None] | None = None  # the longest prompt whose maps can be read
+    layouts: dict[str, Callable[[nn.Module, int], Layout]] = field(default_factory=dict)  # module class -> its layout
 
 
 @cache
@@ -48,6 +60,13 @@ def steady(model: nn.Module) -> AbstractContextManager:
     """Inside, a model that would change its own parts for a short prompt, and stay so, is kept from it."""
     family = family_of(model.config.get_text_config().model_type)
     return nullcontext() if family is None or family.steady is None else family.steady(model)
+
+
+def layout_of(module: nn.Module, length: int) -> Layout | None:
+    """The layout of an attention module's map for a prompt of that many tokens; None for [B, H, Nq, Nk]."""
+    known = {name: layout for family in families() for name, layout in family.layouts.items()}
+    layout = known.get(type(module).__name__)
+    return None if layout is None else layout(module, length)
 
 
 def mixer_name(block: nn.Module) -> str:

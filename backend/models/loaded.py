@@ -115,7 +115,10 @@ class LoadedModel:
     @property
     def max_positions(self) -> int | None:
         """The longest sequence the model was made for, in tokens; None where it names none."""
-        config = self.config
+        config, family = self.config, family_of(self.config.model_type)
+        readable = None if family is None or family.most_tokens is None else family.most_tokens(config)
+        if readable is not None:
+            return readable
         positions = getattr(config, "max_position_embeddings", None)
         if positions is None or positions < 1:
             return None

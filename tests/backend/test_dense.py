@@ -19,6 +19,7 @@ from kernels.window import visible, weights
 from tests.backend import tiny, tiny_more
 
 IDS = list(range(3, 15))
+TWO_SIDED = ("mvp", "led", "bigbird_pegasus")  # their maps are compared in test_two_sided.py
 CAUSAL = ("bloom", "falcon", "mpt", "gpt_neo", "openai-gpt", "gpt_neox_japanese", "xglm")
 
 
@@ -26,19 +27,35 @@ def reported(model, ids: list[int], **inputs) -> list[torch.Tensor]:
     """The attentions of a separate copy set to eager, with the library's own words."""
     twin = copy.deepcopy(model)
     twin.config._attn_implementation = "eager"  # the public setter does nothing for these families
+    if hasattr(twin.config, "attention_type"):  # BigBird reports nothing while it exchanges its attention
+        config = copy.deepcopy(model.config)
+        config.attention_type, config._attn_implementation = "original_full", "eager"
+        twin = type(model)(config).eval()
+        twin.load_state_dict(model.state_dict())
     with torch.no_grad():
         output = twin(torch.tensor([ids]), output_attentions=True, **inputs)
     names = ("attentions", "encoder_attentions", "decoder_attentions", "cross_attentions")
     return [part for name in names for part in getattr(output, name, None) or ()]
 
 
-@pytest.mark.parametrize("model_type", tiny_more.DENSE)
+def at_their_keys(bands: torch.Tensor, reach: int) -> torch.Tensor:
+    """[B, H, N, 2 reach + 1] -> [B, H, N, N], cell by cell."""
+    batch, heads, rows, width = bands.shape
+    whole = torch.zeros(batch, heads, rows, rows)
+    for row in range(rows):
+        for place in range(width):
+            if 0 <= row + place - reach < rows:
+                whole[:, :, row, row + place - reach] = bands[:, :, row, place]
+    return whole
+
+
+@pytest.mark.parametrize("model_type", [name for name in tiny_more.DENSE if name not in TWO_SIDED])
 def test_stored_maps_are_the_reported_ones(model_type, tmp_path):
     model = tiny_more.build(model_type)
     wrapped = LoadedModel.wrap(model)
-    if wrapped.two_sided:
-        pytest.skip("its maps are compared in test_two_sided.py")
     theirs = reported(model, IDS)
+    if model_type == "longformer":
+        theirs = [at_their_keys(bands, 2) for bands in theirs]
     found = analyse(wrapped, IDS)
     assert found.info["implementation"] == "dense"
     assert found.info["checks"]["maps_equal_eager"]["passed"]
@@ -188,3 +205,54 @@ def test_rules_are_read_from_what_is_visible():
 
 def test_a_model_of_the_interface_is_not_captured_dense():
     assert analyse(LoadedModel.wrap(tiny.build("llama")), IDS).info["implementation"] == "tiled"
+
+
+@pytest.mark.parametrize("length", [10, 12])
+def test_case_24_longformer_is_shown_at_the_true_keys(length):
+    """Its code pads to a multiple of the window; the two rows behind the tenth are no part of the map."""
+    found = analyse(LoadedModel.wrap(tiny_more.build("longformer")), IDS[:length])
+    assert [layer.window_size for layer in found.layers()] == [5, 5]
+    assert found.map(0, 0).shape == (length, length)
+    apart = np.abs(np.arange(length)[:, None] - np.arange(length))
+    assert (found.visible(0, 0) == (apart <= 2)).all()
+    for head in range(4):
+        assert np.abs(found.map(1, head).sum(1) - 1).max() <= 1e-6
+
+
+def test_case_24_global_attention_is_refused_in_words():
+    model = tiny_more.build("longformer")
+    chosen = torch.zeros(1, 12, dtype=torch.int64)
+    chosen[0, 0] = 1
+    with capture(model, NOTHING), pytest.raises(Refused, match="1 tokens have global attention"):
+        model(torch.tensor([IDS]), global_attention_mask=chosen)
+
+
+def test_bands_of_longformer_can_be_changed():
+    model = tiny_more.build("longformer")
+    with capture(model, NOTHING, interventions=[HideKeys(keys=(3,), rows=(0, None))]) as layers:
+        model(torch.tensor([IDS[:10]]))
+    for layer in layers:
+        assert float(layer.dense[0, :, :, 3].abs().max()) == 0
+        assert (layer.dense[0].sum(-1) - 1).abs().max() <= 1e-5
+
+
+def test_a_short_prompt_does_not_make_big_bird_stay_full():
+    """Left alone, the model exchanges its attention for good when a short prompt comes."""
+    model = tiny_more.build("big_bird")
+    before = [(name, type(module).__name__) for name, module in model.named_modules()]
+    wrapped = LoadedModel.wrap(model)
+    assert wrapped.max_positions == 7 * 4
+    analyse(wrapped, IDS)
+    assert [(name, type(module).__name__) for name, module in model.named_modules()] == before
+    assert model.bert.attention_type == "block_sparse"
+    with pytest.raises(Refused, match="takes at most 28"):
+        analyse(wrapped, [3 + i % 90 for i in range(29)])
+    first, second = analyse(wrapped, IDS), analyse(wrapped, IDS)
+    assert np.abs(first.map(1, 2) - second.map(1, 2)).max() == 0
+
+
+def test_reformer_reads_one_chunk_and_refuses_two():
+    wrapped = LoadedModel.wrap(tiny_more.build("reformer"))
+    assert analyse(wrapped, [3 + i % 90 for i in range(32)]).map(1, 0).shape == (32, 32)
+    with pytest.raises(Refused, match="takes at most 32"):
+        analyse(wrapped, [3 + i % 90 for i in range(33)])

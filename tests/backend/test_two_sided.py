@@ -37,7 +37,7 @@ def target_of(found) -> list[int]:
     return [row["token_id"] for row in found.tokens().to_pylist() if row["side"] == "target"]
 
 
-@pytest.mark.parametrize("model_type", [*tiny_more.TWO_SIDED, "mvp"])
+@pytest.mark.parametrize("model_type", [*tiny_more.TWO_SIDED, "mvp", "bigbird_pegasus"])
 def test_maps_of_all_three_kinds_equal_eager_after_saving(model_type, tmp_path):
     model = tiny_more.build(model_type)
     library = Library(tmp_path)
@@ -53,6 +53,19 @@ def test_maps_of_all_three_kinds_equal_eager_after_saving(model_type, tmp_path):
         for head in range(layer.heads):
             ours = found.map(layer.layer, head, kind=layer.kind)
             assert np.abs(ours - their[head].numpy()).max() <= max(1e-5, 4 * own)
+
+
+def test_led_sees_windows_in_its_encoder_and_all_of_the_source_from_its_decoder():
+    model = LoadedModel.wrap(tiny_more.build("led"))
+    assert model.checks["maps_equal_eager"]["passed"]
+    found = analyse(model, IDS, options=Options(new_tokens=4))
+    assert found.info["implementation"] == "dense"
+    apart = np.abs(np.arange(12)[:, None] - np.arange(12))
+    assert (found.visible(0, 0, kind="encoder") == (apart <= 2)).all()
+    assert found.visible(0, 0, kind="cross").all()
+    theirs = eager(model.model, IDS, target_of(found))
+    for kind in ("decoder", "cross"):
+        assert np.abs(found.map(1, 2, kind=kind) - theirs[kind][1][0, 2].numpy()).max() <= 1e-5
 
 
 @pytest.mark.parametrize("model_type", tiny_more.TWO_SIDED)
