@@ -35,6 +35,7 @@ CAPITALS = {"sql": "SQL"}
 ANALYSIS = "headwater_analysis"  # the opened analysis of this run
 Fitted = Callable[[ViewState], tuple[ViewState, list[str]]]
 Showing = Callable[[ViewState], tuple[Opened | None, dict[str, str]]]
+EMBEDDED = PAGES / "shared" / "look" / "embed.css"
 OFFERED = 100  # analyses in the list on the left
 
 
@@ -105,24 +106,30 @@ def _head(
     page: str, state: ViewState, found: Opened | None, query: dict[str, str], elsewhere: dict[str, str] | None = None
 ) -> None:
     apply_look(state.theme)
+    if st.context.is_embedded:
+        st.html(EMBEDDED)
     own = {name: value for name, value in query.items() if name not in dict(state.extra)}
     kept = own if elsewhere is None else elsewhere
-    with st.container(key="headwater_frame", horizontal=True, wrap=False, vertical_alignment="center", gap="small"):
-        with st.container(
-            key="headwater_menu", horizontal=True, vertical_alignment="center", gap=None, width="content"
-        ):
+    with st.container(key="headwater_frame", gap=None):
+        with st.container(key="headwater_menu", horizontal=True, vertical_alignment="center", gap=None):
             _menu_entry("home", "app.py", "Headwater", page, kept)
             for name, title in menu():
                 _menu_entry(name, f"pages/{name}.py", title, page, kept)
         if found is not None:
-            info = found.analysis.info
-            header(
-                title=found.entry.title,
-                model=str(info.get("model", "")),
-                numbers=f"{info['n_tokens']:,} tokens · {info.get('implementation', '')}",
-                query=query,
-            )
-            badge(info)
+            _facts(found, query)
+
+
+def _facts(found: Opened, query: dict[str, str]) -> None:
+    """Which analysis is shown, what made its numbers, and whether they were checked."""
+    info = found.analysis.info
+    with st.container(key="headwater_facts", horizontal=True, wrap=False, vertical_alignment="center", gap="small"):
+        header(
+            title=found.entry.title,
+            model=str(info.get("model", "")),
+            numbers=f"{info['n_tokens']:,} tokens · {info.get('implementation', '')}",
+            query=query,
+        )
+        badge(info)
 
 
 def _menu_entry(name: str, path: str, title: str, page: str, query: dict[str, str]) -> None:
