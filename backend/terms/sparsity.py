@@ -144,4 +144,30 @@ TERMS = {
         "bytes, operations",
         (0, math.inf),
     ),
+    "flexprefill": Term(
+        "Whether pooled queries and keys predict where the last rows look.",
+        "D = sqrt(JS(softmax of pooled q . pooled k, real attention per block of the last block of rows)); below 0.1 "
+        "blocks are chosen, else columns and diagonals, until they hold 90 %",
+        "sqrt(nats)",
+        (0, 0.8326),
+        "0",
+        MINFERENCE,
+    ),
+    "block_recall": Term(
+        "How many of the best blocks an estimate finds.",
+        "blocks that are among both the k chosen and the k with most mass / k; MoBA: q . mean(k), Quest: "
+        "sum_c max(q_c min_c, q_c max_c); the row's own block is always chosen",
+        "share",
+        (0, 1),
+        "",
+        "MoBA, Quest",
+    ),
+    "quest_bound": Term(
+        "How far Quest's bound lies above the largest product in its page of 16 keys.",
+        "sum_c max(q_c min_c, q_c max_c) - max_j q . k_j; never below 0",
+        "q . k",
+        (0, math.inf),
+        "",
+        "Quest",
+    ),
 }

@@ -35,6 +35,19 @@ def test_the_first_part_says_how_concentrated_and_which_pattern(page, library):
     assert "The last row of head 1.2 sees 40 keys" in said
 
 
+@pytest.mark.parametrize("by", ["gini", "share_95", "participation", "score_sigma"])
+def test_the_grid_shows_one_number_of_every_head(page, library, by):
+    app = page(analysis=library.plain, by=by)
+    assert "largest in head" in plain(app) and "layers lie between" in plain(app)
+
+
+def test_blocks_and_files_of_the_chosen_head(page, library):
+    app = page(analysis=library.plain, layer="1", head="2")
+    assert "FlexPrefill would choose" in plain(app) and "Quest's bound lies" in plain(app)
+    labels = [element.proto.label for element in app.get("download_button")]
+    assert "Patterns as MInference's JSON" in labels and "Patterns as DuoAttention's JSON" in labels
+
+
 def test_the_budget_is_in_the_address(page, library):
     app = page(analysis=library.plain, budget="50")
     assert "with 50 % of the pairs" in plain(app)

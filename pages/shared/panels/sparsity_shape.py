@@ -19,16 +19,31 @@ from pages.shared.address import select
 from pages.shared.charts.coverage_curves import coverage_curves
 from pages.shared.charts.kept_map import SIDE, kept_map
 from pages.shared.charts.keys_by_position import keys_by_position
+from pages.shared.charts.layer_head_heat import layer_head_heat
 from pages.shared.charts.pattern_grid import PICKED, pattern_grid
 from pages.shared.charts.retained_by_budget import retained_by_budget
 from pages.shared.panels.figure import figure
 from pages.shared.panels.readable import readable
+from pages.shared.panels.sparsity_blocks import pattern_files, sparsity_blocks
 from pages.shared.panels.sparsity_data import budget_of, coverage_along, coverage_of_heads, head_rows
 from pages.shared.panels.sparsity_sentences import coverage_sentence, head_sentence, patterns_sentence, size_words
 from pages.shared.view_state import ViewState
 
 GRID = "sparsity_patterns"
 MOST_LINES = 600  # heads drawn as thin lines
+PLAIN_BY, BY_KEY = "pattern", "headwater_sparsity_by"
+BY = {
+    "pattern": "Pattern",
+    "share_95": "Share of the visible keys for 95 %",
+    "keys_95": "Keys for 95 %",
+    "normalised_entropy": "Normalised entropy",
+    "gini": "Gini",
+    "hoyer": "Hoyer",
+    "participation": "Participation (keys)",
+    "under_0_01_uniform": "Cells under a hundredth of uniform",
+    "score_sigma": "Spread of the scores (nats)",
+}
+TERM_OF = {"share_95": "coverage", "keys_95": "coverage", "under_0_01_uniform": "threshold_share"}
 SAMPLED = "Coverage is exact on 64 sampled rows of each head (all rows of shorter prompts), not measured on the others."
 THIN = "Thin lines begin where half of the attention is held."
 
@@ -51,7 +66,10 @@ def sparsity_shape(state: ViewState, analysis: Analysis) -> None:
         own_map(state, measured, decision, budget)
     with right, readable():
         trade(state, measured, decision, budget)
-    with readable():
+    left, right = st.columns([0.5, 0.5], gap="medium")
+    with left, readable():
+        sparsity_blocks(state, analysis, measured)
+    with right, readable():
         along(state, analysis)
 
 
@@ -89,6 +107,11 @@ def grid(state: ViewState, analysis: Analysis, budget: int) -> None:
     if not rows:
         st.text(patterns_sentence(rows))
         return
+    by = colour_by(state)
+    if by != PLAIN_BY:
+        measure_heat(state, rows, by)
+        pattern_files(analysis, state.kind, rows)
+        return
     shown = [
         {**row, "retained": max((row[f"{n}_retained"] or 0 for n in WORDS if f"{n}_retained" in row), default=None)}
         for row in rows
@@ -100,11 +123,58 @@ def grid(state: ViewState, analysis: Analysis, budget: int) -> None:
         ),
         sentence=patterns_sentence(rows),
         table=as_table(rows),
-        terms=("pattern", "retained_mass", "gini", "hoyer", "participation", "normalised_entropy", "threshold_share",
-               "score_sigma", "entropy_misfit"),
+        terms=(
+            "pattern",
+            "retained_mass",
+            "gini",
+            "hoyer",
+            "participation",
+            "normalised_entropy",
+            "threshold_share",
+            "score_sigma",
+            "entropy_misfit",
+        ),
         on_pick=_take_head,
         pick=PICKED,
+    )
+    pattern_files(analysis, state.kind, rows)  # fmt: skip
+
+
+def colour_by(state: ViewState) -> str:
+    """What the grid of heads shows: the pattern, or one number; a choice."""
+    by = state.more("by", PLAIN_BY)
+    by = by if by in BY else PLAIN_BY
+    st.session_state[BY_KEY] = by
+    st.selectbox(
+        "All heads by", list(BY), format_func=BY.get, key=BY_KEY, label_visibility="collapsed",
+        on_change=lambda: select(by=None if st.session_state[BY_KEY] == PLAIN_BY else st.session_state[BY_KEY]),
     )  # fmt: skip
+    return by
+
+
+def measure_heat(state: ViewState, rows: list[dict], by: str) -> None:
+    """One number of every head."""
+    layers = sorted({row["layer"] for row in rows})
+    grid = np.full((len(layers), 1 + max(row["head"] for row in rows)), np.nan)
+    for row in rows:
+        grid[layers.index(row["layer"]), row["head"]] = np.nan if row[by] is None else row[by]
+    known = [row for row in rows if row[by] is not None]
+    most = max(known, key=lambda row: row[by], default=None)
+    means = [float(np.nanmean(line)) for line in grid if np.isfinite(line).any()]
+    said = "No head has a value here." if most is None else (
+        f"{BY[by]}: largest in head {most['layer']}.{most['head']} ({most[by]:.3g}); layers lie between "
+        f"{min(means):.3g} and {max(means):.3g} on average over their heads."
+    )  # fmt: skip
+    figure(
+        GRID,
+        layer_head_heat(layers, grid, title=BY[by], selected=(state.layer, state.head), palette=state.palette),
+        sentence=said,
+        note=SAMPLED,
+        table=as_table(rows),
+        terms=(TERM_OF.get(by, by),),
+        on_pick=_take_head,
+        pick=PICKED,
+    )
 
 
 def _take_head() -> None:
