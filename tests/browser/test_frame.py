@@ -113,3 +113,36 @@ def test_nothing_is_asked_of_another_host(page, address):
     page.wait_for_timeout(1000)
     assert len(asked) > 5
     assert [url for url in asked if not url.startswith((address.removesuffix(PREFIX), "data:", "blob:"))] == []
+
+
+def test_keys_of_the_page_and_their_list(page, address):
+    open_heads(page, address, "analysis=short-one&layer=1&head=3")
+    wait_for_head(page, 3)
+    page.wait_for_selector(".hw-viewer[data-state=ready]")
+    page.keyboard.press("?")
+    dialog = page.get_by_role("dialog", name="Keys")
+    listed = dialog.locator("td:first-child").all_text_contents()
+    assert {"/", "s", "l", "t", "d", "c", "p", "?"} <= set(listed)
+    page.keyboard.press("Escape")
+    dialog.wait_for(state="hidden")
+    page.get_by_role("button", name="All keys").click()
+    dialog.get_by_role("button", name="Close").click()
+    dialog.wait_for(state="hidden")
+    page.keyboard.press("ArrowLeft")
+    wait_for_head(page, 2)
+    page.keyboard.press("l")
+    page.wait_for_function("location.search.includes('scale=log')")
+    page.keyboard.press("p")
+    page.wait_for_function("location.search.includes('theme=projector')")
+    wait_for_head(page, 2)
+    page.wait_for_selector(".hw-viewer[data-state=ready]")
+    page.keyboard.press("p")
+    page.wait_for_function("!location.search.includes('theme=')")
+
+
+def test_letters_that_are_typed_are_no_commands(page, address):
+    open_heads(page, address, "analysis=short-one&layer=1&head=3")
+    wait_for_head(page, 3)
+    page.locator(f"{HEAD} input").focus()
+    page.keyboard.type("?")
+    assert page.get_by_role("dialog", name="Keys").count() == 0

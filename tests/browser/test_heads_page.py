@@ -88,7 +88,7 @@ def test_a_click_and_the_arrows_choose_a_head(page, address):
     click_head(page, 1, 2)
     chosen = {"analysis": "short-one", "layer": "1", "head": "2"}
     assert becomes(page, lambda: query_of(page), chosen) == chosen
-    assert "Attention map of 1.2" in page.locator(".hw-over").get_attribute("aria-label")
+    page.locator(".hw-over[aria-label^='Attention map of 1.2']").wait_for()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowRight")
     settle(page)

@@ -550,3 +550,14 @@ def test_csv_cells_cannot_start_a_formula(page):
             page.get_by_role("button", name="Save what is shown as CSV").click()
         rows = list(csv.DictReader(io.StringIO(Path(download.value.path()).read_text("utf-8"))))
         assert [row["key_token"] for row in rows[:4]] == ["'=1+1", '"quoted"', "a,b", "·@cmd"]
+
+
+def test_a_token_is_searched_and_its_row_marked(page, small):
+    shown = Shown(page, small)
+    page.keyboard.press("/")
+    page.keyboard.type("T1")
+    assert page.locator(".hw-found").count() == 11, "t1 and t10 to t19, whatever the case"
+    page.keyboard.press("Enter")
+    page.keyboard.press("Enter")
+    assert shown.next_report("cell") == {"query": 10, "key": None}
+    assert "2 of 11" in page.locator(".hw-right").text_content()

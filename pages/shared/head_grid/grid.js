@@ -13,6 +13,8 @@ const ARRANGE_MS = 250;
 const SMALL_MAPS =
   "Small maps: colour is the square root of the weight over the largest of its own head. Grey: not visible.";
 const MODES = [["maps", "Small maps"], ["values", "Measure"]];
+// What may have the focus while arrows choose heads: nothing that has a use for arrows itself.
+const WITHOUT_ARROWS = "body, #stMain, button:not([role=radio], [role=tab]), a, summary"; // a click on the page focuses stMain
 const ORDERS = [["layers", "By layer"], ["value", "By value"]];
 
 class HeadGrid {
@@ -419,7 +421,7 @@ class HeadGrid {
       const path = event.composedPath();
       const inside = path.includes(this.scroll) || path.some((one) => one.classList?.contains("hw-over")); // a map that is whole
       if (!step || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
-      if (!inside && !document.activeElement?.matches("body, #stMain")) return; // a click on the page focuses stMain
+      if (!inside && !path[0]?.matches?.(WITHOUT_ARROWS)) return;
       event.preventDefault();
       this.step(...step);
     };

@@ -2,7 +2,7 @@
 // All texts arrive as data and are written with textContent: a title is never markup.
 
 function element(parent, tag, name, text) {
-  const node = parent.querySelector(`.${name}`) ?? parent.appendChild(document.createElement(tag));
+  const node = parent.querySelector(`.${name.replace(" ", ".")}`) ?? parent.appendChild(document.createElement(tag));
   node.className = name;
   if (text !== undefined) node.textContent = text;
   return node;
@@ -29,6 +29,8 @@ async function copy(text) {
   if (!done) throw new Error("the browser refused to copy");
 }
 
+let stopListening = null; // Streamlit calls again with new data, and the end of the last call only when the page goes
+
 export default function (component) {
   const { data, parentElement } = component;
   const root = element(element(parentElement, "div", "frame"), "div", "header");
@@ -41,6 +43,11 @@ export default function (component) {
   const button = element(root, "button", "copy", "Copy link");
   button.type = "button";
   button.setAttribute("aria-label", "Copy the link to this view");
+  const help = element(root, "button", "copy keys", "?");
+  help.type = "button";
+  help.title = "All keys";
+  help.setAttribute("aria-label", "All keys");
+  help.onclick = () => window.dispatchEvent(new CustomEvent("headwater-keys"));
   const shown = element(root, "input", "address");
   shown.readOnly = true;
   shown.hidden = true;
@@ -65,6 +72,8 @@ export default function (component) {
     const typing = event.composedPath()[0]?.closest?.("input, textarea, select, [contenteditable]");
     if (event.key === "c" && !typing && !event.ctrlKey && !event.metaKey && !event.altKey) press();
   };
+  stopListening?.();
   window.addEventListener("keydown", keys);
-  return () => window.removeEventListener("keydown", keys);
+  stopListening = () => window.removeEventListener("keydown", keys);
+  return () => stopListening?.();
 }

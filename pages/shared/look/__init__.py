@@ -1,16 +1,23 @@
-"""How the pages look: the frame's own style, and the theme that the address asks for."""
+"""How the pages look and answer to keys: the frame's own style, the theme of the address, the list of keys."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import streamlit as st
+
+from pages.shared.look.keys import KEYS
 
 HERE = Path(__file__).parent
 # theme in the address -> Streamlit's name for it; None: whatever the browser or the settings menu says
 NAMES = {"auto": None, "light": "Light", "dark": "Dark", "projector": "Light"}
 
-_theme = st.components.v2.component("headwater_theme", js=(HERE / "theme.js").read_text("utf-8"))
+_theme = st.components.v2.component(
+    "headwater_theme",
+    css=(HERE / "keys.css").read_text("utf-8"),
+    js="\n".join((HERE / name).read_text("utf-8") for name in ("keys.js", "theme.js")),
+)
 
 
 def apply_look(theme: str) -> None:
@@ -19,4 +26,6 @@ def apply_look(theme: str) -> None:
     if theme == "projector":
         st.html(HERE / "projector.css")
     with st.container(key="headwater_theme"):
-        _theme(key="headwater_theme_switch", data={"name": NAMES[theme]}, height=1)
+        _theme(
+            key="headwater_theme_switch", data={"name": NAMES[theme], "keys": [asdict(key) for key in KEYS]}, height=1
+        )

@@ -38,6 +38,11 @@ function wish(name) {
   }
 }
 
-export default function (component) {
-  wish(component.data.name);
+let stopListening = null; // Streamlit calls again with new data, and the end of the last call only when the page goes
+
+export default function ({ data, parentElement }) {
+  wish(data.name);
+  stopListening?.();
+  stopListening = listenToKeys(data.keys, parentElement);
+  return () => stopListening?.();
 }

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 import streamlit as st
@@ -99,6 +100,7 @@ class MapView:
     query_side: str = "self"  # side of the token table along the rows
     key_side: str = "self"
     segments: tuple[Segment, ...] = ()
+    segment_sides: tuple[str, ...] = ()  # the side of each; () = all of them belong to every axis
     sinks: tuple[int, ...] = ()  # keys detected as sinks of this head
     note: str = ""
     rows: Span | None = None
@@ -124,7 +126,10 @@ class MapView:
             "map": map_address(self.analysis, self.kind, self.layer, self.head),
             "tokens": f"data/{self.analysis}/tokens.json",
             "sides": [self.query_side, self.key_side],
-            "segments": [{"name": s.name, "kind": s.kind, "start": s.start, "end": s.end} for s in self.segments],
+            "segments": [
+                {"name": s.name, "kind": s.kind, "start": s.start, "end": s.end, "side": side}
+                for s, side in zip_longest(self.segments, self.segment_sides)
+            ],
             "shape": list(self.shape),
             "exact": self.exact and (self.minus is None or self.minus.exact),
             "sinks": list(self.sinks),

@@ -120,6 +120,18 @@ class TextPanel {
     this.marked.forEach((one) => one.classList.add("hw-marked"));
   }
 
+  /** Frames the tokens whose text or label holds what is searched; returns their positions. */
+  find(wanted) {
+    const { tokens } = this;
+    const needle = wanted.toLowerCase();
+    const holds = (text) => text !== undefined && text.toLowerCase().includes(needle);
+    const all = Array.from({ length: tokens.length }, (_, index) => index);
+    const found = needle ? all.filter((index) => holds(tokens.texts[index]) || holds(tokens.label(index))) : [];
+    const marks = new Set(found);
+    this.spans.forEach((span, at) => span.classList.toggle("hw-found", marks.has(this.first + at)));
+    return found;
+  }
+
   /** Brings a token into sight without moving the page. */
   reveal(index) {
     const span = this.spans[index - this.first];

@@ -74,11 +74,38 @@ class MapViewer extends MapCanvas {
     this.sentence = make("div", "hw-sentence");
     this.left.append(this.maps, under, this.legend());
     const right = make("div", "hw-right");
-    right.append(this.directions.element, this.sentence, this.text.element);
+    const tools = make("div", "hw-bar");
+    tools.append(this.directions.element, this.search());
+    right.append(tools, this.sentence, this.text.element);
     const parts = make("div", "hw-parts");
     parts.append(this.left, right);
     this.frame.append(this.bar, parts, this.saver.table);
     this.root.append(this.frame);
+  }
+
+  /** A field that frames the tokens with a text; Enter goes from one to the next and marks its row or column. */
+  search() {
+    const label = make("span", "hw-choice");
+    this.searched = make("input", "hw-search");
+    Object.assign(this.searched, { type: "search", placeholder: "Search  /" });
+    this.searched.setAttribute("aria-label", "Search for a token; Enter goes to the next one");
+    const count = make("span", "hw-threshold");
+    count.setAttribute("role", "status");
+    let [found, at] = [[], -1];
+    this.searched.addEventListener("input", () => {
+      [found, at] = [this.text.find(this.searched.value.trim()), -1];
+      count.textContent = this.searched.value.trim() ? `${found.length}` : "";
+    });
+    this.searched.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" || !found.length) return;
+      at = (at + (event.shiftKey ? found.length - 1 : 1)) % found.length;
+      count.textContent = `${at + 1} of ${found.length}`;
+      const cell = this.textCell(found[at]);
+      if (JSON.stringify(cell) !== JSON.stringify(this.pinned)) this.pick(cell);
+      this.text.find(this.searched.value.trim());
+    });
+    label.append(this.searched, count);
+    return label;
   }
 
   /** The four looks a cell can have besides its colour. */
@@ -191,7 +218,8 @@ class MapViewer extends MapCanvas {
     const wanted = JSON.stringify([data.tokens, data.sides, data.segments]);
     if (this.tokensKey === wanted) return;
     this.tokensKey = wanted;
-    const [query, key] = data.sides.map((side, axis) => new Tokens(side, data.shape[axis], data.segments));
+    const [query, key] = data.sides.map((side, axis) => new Tokens(
+      side, data.shape[axis], data.segments.filter((one) => !one.side || one.side === side)));
     this.tokens = { query, key: data.sides[0] === data.sides[1] ? query : key };
     tokenRows(address(data.tokens)).then((rows) => {
       if (this.tokensKey !== wanted) return;
@@ -442,6 +470,7 @@ class MapViewer extends MapCanvas {
   listen() {
     this.pointers = new Map();
     window.addEventListener("resize", (this.onResize = () => this.layout()));
+    document.addEventListener("keydown", (this.onKey = (event) => this.pageKey(event)));
     this.mini.addEventListener("pointerdown", (event) => {
       this.mini.setPointerCapture(event.pointerId);
       this.centreFromMinimap(event);
@@ -600,11 +629,20 @@ class MapViewer extends MapCanvas {
     else if (event.key === "+" || event.key === "=") this.zoomAt(0.5);
     else if (event.key === "-") this.zoomAt(2);
     else if (event.key === "0" || event.key === "Home") this.setView(this.whole());
-    else if (event.key === "l") this.setLook({ scale: this.look.scale === "log" ? "root" : "log" });
-    else if (event.key === "s" && this.panes.some((pane) => pane.sinks.size)) this.setLook({ hide: !this.look.hide });
     else return;
     event.preventDefault();
     event.stopPropagation();
+  }
+
+  /** Keys that need no focus on the map, unless somebody is writing. */
+  pageKey(event) {
+    const typing = event.composedPath()[0]?.closest?.("input:not([type=range]), textarea, select, [contenteditable]");
+    if (event.ctrlKey || event.metaKey || event.altKey || typing || !this.view) return;
+    if (event.key === "l") this.setLook({ scale: this.look.scale === "log" ? "root" : "log" });
+    else if (event.key === "s" && this.panes.some((pane) => pane.sinks.size)) this.setLook({ hide: !this.look.hide });
+    else if (event.key === "/") this.searched.focus();
+    else return;
+    event.preventDefault();
   }
 
   /** Moves the marked cell by keys, and the window with it. */
@@ -624,6 +662,7 @@ class MapViewer extends MapCanvas {
     this.profiles.stop();
     this.watcher.disconnect();
     window.removeEventListener("resize", this.onResize);
+    document.removeEventListener("keydown", this.onKey);
     this.frame.remove();
   }
 }
