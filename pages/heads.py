@@ -6,6 +6,8 @@ import streamlit as st
 
 from backend.store import Analysis
 from pages.shared.frame import frame, opened
+from pages.shared.hints import hints
+from pages.shared.panels.atlas_data import labels_sentence, quick_labels
 from pages.shared.panels.definition import definition
 from pages.shared.panels.head_grid import head_grid
 from pages.shared.panels.head_map import head_map
@@ -19,6 +21,13 @@ from pages.shared.panels.ranked_heads import ranked_heads
 from pages.shared.panels.readable import readable
 from pages.shared.picture_first import after_picture
 from pages.shared.view_state import ViewState
+
+HINTS = (
+    "Click a small map to see that head large. The arrow keys walk through heads and layers; ? lists all keys.",
+    "Click a cell or a word: its row is drawn as bars and colours the text. Pointing at a cell tells its weight, its "
+    "rank and what uniform attention would give.",
+    "Below each picture are its table and its definition. The address holds what you see: copy the link to share it.",
+)
 
 
 def labels_by_side(analysis: Analysis) -> dict[str, list[str]]:
@@ -48,7 +57,7 @@ def numbers(state: ViewState, analysis: Analysis, exact: bool) -> None:
     """The ranking of all heads and one row of the chosen one."""
     ranking, row = st.columns([0.4, 0.6], gap="medium")
     with ranking, readable():
-        ranked_heads(state, head_values(analysis, state.kind, state.measure))
+        ranked_heads(state, head_values(analysis, state.kind, state.measure), quick_labels(state, analysis))
     with row, readable():
         if exact:
             head_row(state, analysis, labels_by_side(analysis))
@@ -58,6 +67,7 @@ def numbers(state: ViewState, analysis: Analysis, exact: bool) -> None:
 
 state = frame("heads")
 analysis = opened(state)
+hints("heads", HINTS)
 exact = False
 with readable():
     exact = state.head in analysis.exact_heads(state.layer, state.kind)
@@ -68,6 +78,9 @@ pictures(state, analysis, exact)
 after_picture()
 with readable():
     st.text(head_sentence(head_values(analysis, state.kind, state.measure), state.layer, state.head))
+    given = labels_sentence(state, analysis)
+    if given:
+        st.text(given)
 numbers(state, analysis, exact)
 head_parts(state, analysis)
 with readable():

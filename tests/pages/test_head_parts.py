@@ -16,10 +16,24 @@ def frame_with(app, column: str):
     return next(one.value for one in app.dataframe if column in one.value.columns)
 
 
-def test_nothing_is_computed_before_a_part_is_chosen(open_page, library, monkeypatch):
-    monkeypatch.setattr("pages.shared.panels.atlas_data.read_atlas", lambda *_: pytest.fail("was read"))
+def test_no_part_is_computed_before_it_is_chosen(open_page, library, monkeypatch):
+    for name in ("heads_alike.compare_heads", "head_text.profile", "head_lines.between", "head_bertviz.feed"):
+        monkeypatch.setattr(f"pages.shared.panels.{name}", lambda *_, **__: pytest.fail("was computed"))
     app = open_page("heads", analysis=library.plain)
     assert not app.exception and "Heads by first mass" in plain(app)
+
+
+def test_the_ranking_names_labels_with_scores_and_leaves_them_out_where_they_would_take_long(
+    open_page, library, monkeypatch
+):
+    def names():
+        app = open_page("heads", analysis=library.plain, limit_entropy_share="0.1", measure="entropy")
+        assert not app.exception and "Heads by entropy" in plain(app)
+        return " ".join(str(one.proto) for one in app.get("vega_lite_chart"))
+
+    assert "broad 0." in names()
+    monkeypatch.setattr("pages.shared.panels.atlas_data.QUICK_ROWS", 100)
+    assert "broad 0." not in names()
 
 
 def test_labels_come_with_scores_and_follow_the_limits_of_the_address(open_page, library):

@@ -14,6 +14,7 @@ from backend.store import Analysis, Study
 from pages.shared.opened import open_study, owner, shelf
 from pages.shared.view_state import ViewState
 
+QUICK_ROWS = 1_000_000  # rows of all heads; about a second
 LIMIT = "limit_"  # address: limit_<condition>=<number>
 
 
@@ -23,7 +24,7 @@ def atlas_of(analysis: Analysis, kind: str) -> Atlas:
     return _atlas(analysis, analysis.id, kind, probe, probe.id if probe is not None else None)
 
 
-@st.cache_resource(max_entries=32, show_spinner="Reading the numbers of all heads")
+@st.cache_resource(max_entries=32, show_spinner=False)
 def _atlas(_analysis: Analysis, id: str, kind: str, _probe: Study | None, probe: str | None) -> Atlas:
     return read_atlas(_analysis, kind, _probe)
 
@@ -49,6 +50,26 @@ def limits_of(state: ViewState) -> dict[str, float]:
             if math.isfinite(value):
                 limits[name] = value
     return limits
+
+
+def quick_labels(state: ViewState, analysis: Analysis) -> dict[tuple[int, int], str]:
+    """(layer, head) -> its labels in words; {} for analyses so large that reading their rows would hold up the page."""
+    heads = sum(info.heads for info in analysis.layers(state.kind))
+    if heads * int(analysis.info.get("n_tokens") or 0) > QUICK_ROWS:
+        return {}
+    labels = atlas_of(analysis, state.kind).labels(limits_of(state))
+    return {place: labels_in_words(found) for place, found in labels.items()}
+
+
+def labels_sentence(state: ViewState, analysis: Analysis) -> str:
+    """What the labels of the chosen head say, with their scores; "" where it has none."""
+    if not quick_labels(state, analysis):
+        return ""
+    given = atlas_of(analysis, state.kind).labels(limits_of(state))[state.layer, state.head]
+    known = head_labels.all()
+    return " ".join(
+        f"{known[name].words.capitalize()} {value:.2f}: {known[name].says}" for name, value in given.items()
+    )
 
 
 def labels_in_words(labels: dict[str, float]) -> str:
