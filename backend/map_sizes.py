@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,15 +28,41 @@ class MapSize:
     keys: int
 
 
+POOLED = "pooled"  # an axis whose positions stand for several tokens each (Funnel): no token's label belongs there
+
+
+def axis_sides(analysis: Analysis, kind: str, layer: int) -> tuple[str, str]:
+    """The sides of the token table along the queries and the keys of a layer; "pooled 6" where 6 positions are none."""
+    size = map_sizes(analysis)[kind][layer]
+    counts = Counter(token.side for token in analysis.tokens_list())
+    lengths = (size.queries, size.keys)
+    return tuple(
+        side if counts[side] == length else f"{POOLED} {length}"
+        for side, length in zip(SIDES[kind], lengths, strict=True)
+    )
+
+
+def axis_labels(analysis: Analysis, kind: str, layer: int, labels: dict[str, list[str]]) -> tuple[list[str], list[str]]:
+    """Labels of the queries and of the keys of a layer, from those per side; numbers where positions are no tokens."""
+    size = map_sizes(analysis)[kind][layer]
+    sides, lengths = axis_sides(analysis, kind, layer), (size.queries, size.keys)
+    return tuple(
+        labels[side] if side in labels else [str(position) for position in range(length)]
+        for side, length in zip(sides, lengths, strict=True)
+    )
+
+
+def segment_sides(analysis: Analysis) -> tuple[str, ...]:
+    """The side of the token table that every segment is a run of."""
+    found = {token.segment: token.side for token in analysis.tokens_list()}
+    return tuple(found.get(number, "self") for number in range(len(analysis.segments())))
+
+
 def map_sizes(analysis: Analysis) -> dict[str, dict[int, MapSize]]:
     """kind -> layer -> size, for the captured layers, which have the model's own numbers. NotFound for a study."""
     if analysis.info.get("type") == "study":
         raise NotFound("This is a study, which has no maps of its own. Ask for its tables, or for an analysis it kept.")
-    lengths: dict[str, int] = {}
-    for token in analysis.tokens_list():
-        lengths[token.side] = lengths.get(token.side, 0) + 1
     sizes: dict[str, dict[int, MapSize]] = {}
-    for layer in analysis.layers():
-        queries, keys = SIDES[layer.kind]
-        sizes.setdefault(layer.kind, {})[layer.layer] = MapSize(layer.heads, lengths[queries], lengths[keys])
+    for row in analysis.table("layers").to_pylist():
+        sizes.setdefault(row["kind"], {})[row["layer"]] = MapSize(row["heads"], row["queries"], row["keys"])
     return sizes

@@ -11,6 +11,7 @@ from backend.capture import capture
 from backend.errors import Refused
 from backend.families import families
 from backend.interventions import Gate, HideKeys
+from backend.map_sizes import axis_labels, axis_sides
 from backend.models import LoadedModel
 from backend.options import Options
 from backend.pipeline import analyse
@@ -256,3 +257,12 @@ def test_reformer_reads_one_chunk_and_refuses_two():
     assert analyse(wrapped, [3 + i % 90 for i in range(32)]).map(1, 0).shape == (32, 32)
     with pytest.raises(Refused, match="takes at most 32"):
         analyse(wrapped, [3 + i % 90 for i in range(33)])
+
+
+def test_case_30_no_token_label_stands_on_a_pooled_position():
+    found = analyse(LoadedModel.wrap(tiny_more.build("funnel")), IDS)
+    labels = {"self": [token.label for token in found.tokens_list()]}
+    assert axis_sides(found, "self", 0) == ("self", "self")
+    assert axis_sides(found, "self", 2) == ("pooled 3", "pooled 6")
+    assert axis_labels(found, "self", 2, labels) == (["0", "1", "2"], ["0", "1", "2", "3", "4", "5"])
+    assert axis_labels(found, "self", 1, labels)[1] == labels["self"]

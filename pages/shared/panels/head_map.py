@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from backend.map_sizes import SIDES, map_sizes
+from backend.map_sizes import axis_sides, map_sizes, segment_sides
 from backend.store import Analysis
 from pages.shared.address import select
 from pages.shared.map_viewer import Look, MapView, map_viewer, read_look
@@ -23,7 +23,7 @@ def head_map(
 ) -> None:
     """Draws the map of the head in the address. reserve: pixels of the browser's height that are not for the map."""
     size = map_sizes(analysis)[state.kind][state.layer]
-    query_side, key_side = SIDES[state.kind]
+    query_side, key_side = axis_sides(analysis, state.kind, state.layer)
     view = MapView(
         analysis=state.analysis,
         kind=state.kind,
@@ -34,6 +34,7 @@ def head_map(
         query_side=query_side,
         key_side=key_side,
         segments=tuple(analysis.segments()),
+        segment_sides=segment_sides(analysis),
         sinks=sink_keys(analysis, analysis.id, state.kind, state.layer, state.head),
         note="" if exact else NO_EXACT_MAP,
         rows=state.rows,

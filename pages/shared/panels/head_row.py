@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pyarrow as pa
 import streamlit as st
 
-from backend.map_sizes import SIDES, map_sizes
+from backend.map_sizes import axis_labels, map_sizes
 from backend.store import Analysis
 from pages.shared.charts.row_bars import row_bars
+from pages.shared.panels.figure import figure
 from pages.shared.panels.sink_keys import sink_keys
+from pages.shared.panels.unit_sentences import from_sentence
 from pages.shared.view_state import ViewState
 
 
@@ -15,14 +19,31 @@ def head_row(state: ViewState, analysis: Analysis, labels: dict[str, list[str]])
     """Draws where one query looks: the row clicked in the map, else the last one, which predicts the next token."""
     last = map_sizes(analysis)[state.kind][state.layer].queries - 1
     row = last if state.query is None else state.query
-    query_side, key_side = SIDES[state.kind]
+    query_labels, key_labels = axis_labels(analysis, state.kind, state.layer, labels)
     rows = slice(row, row + 1)
     weights = analysis.map(state.layer, state.head, rows, None, kind=state.kind)[0]
     visible = analysis.visible(state.layer, state.head, rows, None, kind=state.kind)[0]
     chosen = "" if state.query is not None else " (the last; click a row in the map to choose another)"
-    st.text(f"Where query {row} “{labels[query_side][row]}” looks{chosen}")
+    st.text(f"Where query {row} “{query_labels[row]}” looks{chosen}")
     if not visible.any():
         st.text("This query sees no key.")
         return
     sinks = sink_keys(analysis, analysis.id, state.kind, state.layer, state.head)
-    st.altair_chart(row_bars(weights, visible, labels[key_side], sinks=sinks), key="headwater_row")
+    figure(
+        "head_row",
+        row_bars(weights, visible, key_labels, sinks=sinks),
+        sentence=from_sentence(weights, visible, key_labels, [row]),
+        table=table_of(weights, visible, key_labels),
+    )
+
+
+def table_of(weights: np.ndarray, visible: np.ndarray, labels: list[str]) -> pa.Table:
+    """The visible keys of the row with their weights, in reading order."""
+    keys = np.flatnonzero(visible)
+    return pa.table(
+        {
+            "key": pa.array(keys, pa.int64()),
+            "token": pa.array([labels[key] for key in keys], pa.string()),
+            "weight": pa.array(weights[keys].astype(float), pa.float64()),
+        }
+    )

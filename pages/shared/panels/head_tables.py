@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from backend.map_sizes import SIDES
+from backend.map_sizes import axis_labels
 from backend.store import Analysis
 from pages.shared.view_state import ViewState
 
@@ -19,7 +19,7 @@ def head_tables(state: ViewState, analysis: Analysis, labels: dict[str, list[str
     with box:
         chosen = st.segmented_control("Table", list(TABLES), default="All heads", key="headwater_table")
         name = TABLES.get(chosen, "heads")
-        query_side, key_side = SIDES[state.kind]
+        query_labels, key_labels = axis_labels(analysis, state.kind, state.layer, labels)
         if name == "heads":
             table = (
                 analysis.heads(kind=state.kind)
@@ -27,12 +27,12 @@ def head_tables(state: ViewState, analysis: Analysis, labels: dict[str, list[str
                 .sort_by([("layer", "ascending"), ("head", "ascending")])
             )
         else:
-            read, index, side = (
-                (analysis.rows, "query", query_side) if name == "rows" else (analysis.keys, "key", key_side)
+            read, index, own = (
+                (analysis.rows, "query", query_labels) if name == "rows" else (analysis.keys, "key", key_labels)
             )
             table = read(kind=state.kind, layer=state.layer, head=state.head).sort_by(index)
             table = table.drop_columns(["kind", "layer", "head"])
-            tokens = [labels[side][position] for position in table.column(index).to_pylist()]
+            tokens = [own[position] for position in table.column(index).to_pylist()]
             table = table.add_column(1, "token", [tokens])
         st.dataframe(table, hide_index=True, height=320)
         forms = " · ".join(f"[{form}](data/{state.analysis}/{name}.{form})" for form in ("parquet", "csv", "json"))
