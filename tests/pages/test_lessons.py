@@ -1,17 +1,24 @@
 """Lessons: every number is what its query gives, every answer is true, every step can be walked and linked to."""
 
+import base64
+import json
 import re
+from html import escape
 
+import numpy as np
 import pytest
 
 from backend import statistics, terms
 from backend.settings import bundled_folder
 from backend.store import Library
 from pages.shared import lessons
+from pages.shared.exports.lesson_html import lesson_html
+from pages.shared.lessons import Lesson, Step, View
 from pages.shared.lessons.lesson import LessonError, read_lesson, read_step
 from pages.shared.lessons.numbers import FORMS, holds, written
 from pages.shared.lessons.place import LETTERS, PARAMETERS
 from pages.shared.lessons.text import numbers_in, to_markdown, without_numbers
+from tests.stored import HOSTILE, store
 
 LESSONS = pytest.mark.parametrize("lesson", lessons.all(), ids=lambda lesson: lesson.name)
 STEPS = [(lesson, number) for lesson in lessons.all() for number in range(1, len(lesson.steps) + 1)]
@@ -150,7 +157,10 @@ def test_without_the_bundled_analysis_the_step_says_so(open_page, library):
 
 def test_text_is_escaped_for_markdown():
     assert to_markdown("a_b $5 :red[x] <b> **c_d** `e*f`", {}) == r"a\_b \$5 \:red\[x\] \<b\> **c\_d** `e*f`"
-    assert to_markdown("It is [38 %](share).", {"share": "glossary#x"}) == r"It is [**38 \%**](glossary#x)\."
+    assert (
+        to_markdown("It is [38 %](share).", {"share": "glossary#x"})
+        == "It is [**38\N{NO-BREAK SPACE}\\%**](glossary#x)\\."
+    )
     assert to_markdown("One\ntwo.\n\n- a\n- b", {}) == "One two\\.\n\n- a\n\n- b"
 
 
@@ -187,3 +197,98 @@ def test_a_file_that_is_no_lesson_is_refused_with_its_name(tmp_path):
 )
 def test_how_numbers_are_written(value, form, text):
     assert FORMS[form](value) == text
+
+
+@pytest.fixture(scope="module")
+def handouts(bundled):
+    return {lesson.name: lesson_html(lesson, bundled.open) for lesson in lessons.all()}
+
+
+@LESSONS
+def test_the_hand_out_holds_the_lesson_and_the_weights_of_its_maps(bundled, handouts, lesson):
+    page = handouts[lesson.name]
+    assert len(page) < 1_000_000 and not re.search(
+        r"(src|href)=|url\(|https?://(?!www\.w3\.org)", page.split("<section>")[0]
+    )
+    data = json.loads(re.search(r'id="lesson-data">(.*?)</script>', page, re.DOTALL)[1])
+    for step in lesson.steps:
+        assert escape(step.title) in page
+    assert bool(data["views"]) == any(step.view.show != "bars" for step in lesson.steps)
+    for address, kept in data["maps"].items():
+        _, id, _, kind, layer, head = address.split("/")
+        weights = np.frombuffer(base64.b64decode(kept["weights"]), "<f4").reshape(kept["shape"])
+        assert np.array_equal(weights, bundled.open(id).map(int(layer), int(head), kind=kind))
+        seen = np.unpackbits(np.frombuffer(base64.b64decode(kept["visible"]), np.uint8))[: weights.size]
+        assert np.array_equal(seen.reshape(weights.shape), bundled.open(id).visible(int(layer), int(head), kind=kind))
+
+
+def test_a_hand_out_has_no_markup_of_tokens(data_folder):
+    """A hostile text in an analysis comes out as text."""
+    id = store(data_folder, text=HOSTILE, n_tokens=40)
+    view = View(analysis=id, layer=0, head=1)
+    bars = View(show="bars", analysis=id, chart={"title": HOSTILE, "sql": f"SELECT '{HOSTILE}' AS label, 1 AS value"})
+    steps = tuple(Step(HOSTILE, one, HOSTILE, HOSTILE, reveal=HOSTILE) for one in (view, bars))
+    page = lesson_html(Lesson("x", HOSTILE, HOSTILE, 1, id, steps, (HOSTILE,)), Library(data_folder).open)
+    assert "<img" not in page and "&lt;img src=x onerror=alert(1)&gt;" in page
+
+
+def test_a_picture_that_gives_the_answer_away_comes_with_it(open_page):
+    later = [(a, n) for a, n in STEPS if a.steps[n - 1].view.later]
+    for lesson, number in later:
+        assert lesson.steps[number - 1].ask
+        app = open_page("lessons", lesson=lesson.name, step=str(number))
+        assert "The picture comes with the answer." in plain(app) and not app.get("vega_lite_chart")
+        app = open_page("lessons", lesson=lesson.name, step=str(number), shown=str(number))
+        assert "The picture comes with the answer." not in plain(app) and app.get("vega_lite_chart")
+
+
+def test_presenting_is_large_and_shows_nothing_else(open_page):
+    app = open_page("lessons", lesson="reading_a_map")
+    app.button(key="headwater_present").click().run()
+    assert app.query_params["present"] == "1" and app.query_params["theme"] == "projector"
+    assert not app.exception and not app.get("button_group")
+    assert told(app, "headwater_presenter") == {
+        "role": "show",
+        "lesson": "reading_a_map",
+        "step": 1,
+        "steps": 6,
+        "shown": 0,
+        "hides": False,
+        "minutes": 8,
+    }
+    assert told(app, "headwater_map_viewer")["large"] is True
+
+
+def test_the_notes_are_in_a_window_of_their_own(open_page):
+    app = open_page("lessons", lesson="reading_a_map", step="2", present="notes")
+    step = lessons.find("reading_a_map").steps[1]
+    assert not app.exception and " ".join(step.notes.split()) in plain(app)
+    assert f"The answer: {step.choices[step.answer]}." in plain(app) and "Not shown yet" in plain_captions(app)
+    assert told(app, "headwater_presenter")["role"] == "notes"
+
+
+def plain_captions(app) -> str:
+    return "\n".join(element.value for element in app.caption)
+
+
+def told(app, component: str) -> dict:
+    """What a component of the page was told."""
+    for element in app.get("bidi_component"):
+        if element.proto.component_name == component:
+            return json.loads(element.proto.json or element.proto.mixed.json)
+    raise AssertionError(f"the page has no {component}")
+
+
+def below(app, what: str):
+    app.session_state["headwater_lesson_below"] = what
+    return app.run()
+
+
+def test_what_belongs_to_a_step_is_shown_on_demand(open_page):
+    app = open_page("lessons", lesson="reading_a_map", step="2", shown="2")
+    assert "SELECT max(visible_keys) FROM rows WHERE query = 10" in plain(below(app, "Where the numbers come from"))
+    assert "How many keys a query may see" in plain(below(app, "What the words mean"))
+    assert "arXiv 1706.03762" in plain(below(app, "Sources"))
+    assert 'embed=true" width="1000" height="640"' in plain(below(app, "Take it with you"))
+    app.button(key="headwater_handout_reading_a_map_make").click().run()
+    assert not app.exception and app.get("download_button")

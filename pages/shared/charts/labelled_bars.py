@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import altair as alt
 
 BAR_COLOUR, MARKED_COLOUR, BASELINE_COLOUR = "#6f7f99", "#e4572e", "#808080"
+HEIGHT = 440
 
 
 def labelled_bars(
@@ -32,13 +33,15 @@ def labelled_bars(
         for label, value in zip(labels, uniform or [None] * len(labels), strict=True)
         if value is not None
     ]
-    up = alt.Axis(format=".0%" if percent else ".3~g", labelFontSize=size, titleFontSize=size)
+    up = alt.Axis(format=".0%" if percent else ".3~g", labelFontSize=size)
     bars = _bars(rows).encode(
         x=across,
-        y=alt.Y("value:Q", title=title, axis=up),
+        y=alt.Y("value:Q", title=None, axis=up),
         tooltip=[alt.Tooltip("label:N", title=" "), alt.Tooltip("value:Q", title=title, format=".4~g")],
     )
-    return alt.layer(bars, _ticks(lines).encode(x=across, y="value:Q")).properties(height=round(320 * scale))
+    both = alt.layer(bars, _ticks(lines).encode(x=across, y="value:Q"))
+    named = alt.TitleParams(title, anchor="start", fontSize=size + 2)
+    return both.properties(height=HEIGHT, title=named)
 
 
 def _bars(rows: list[dict]) -> alt.Chart:

@@ -71,6 +71,7 @@ class View:
     how: str | None = None
     hide: bool = False
     direction: str | None = None
+    later: bool = False  # drawn with the answer, because it gives it away
     beside: tuple[int, int] | None = None  # of "pair": layer and head of the second map
     chart: dict[str, Any] = field(default_factory=dict)  # of "bars": title, and sql or segments
 

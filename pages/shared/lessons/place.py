@@ -17,7 +17,7 @@ GUESS = re.compile(r"([1-9])([a-f])")
 LETTERS = "abcdef"
 VIEW_OF_STEP = ("analysis", "kind", "layer", "head", "rows", "columns", "query", "key", "measure")
 LOOK_OF_STEP = ("scale", "how", "hide", "direction")
-PARAMETERS = ("lesson", "step", "shown", "guess", "present")
+PARAMETERS = ("lesson", "step", "shown", "guess", "present", "tried")
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,11 @@ class Place:
     @property
     def revealed(self) -> bool:
         return not self.step.hides or self.number <= self.shown
+
+    @property
+    def drawn(self) -> bool:
+        """Whether the picture is shown by now."""
+        return self.revealed or not self.step.view.later
 
     @property
     def guess(self) -> int | None:
@@ -60,7 +65,7 @@ def fitted(state: ViewState) -> tuple[ViewState, list[str]]:
     """The nearest place there is, and what had to change."""
     name = state.more("lesson")
     if not name:
-        return state.with_more(step=None, shown=None, guess=None), []
+        return state.with_more(step=None, shown=None, guess=None, present=None), []
     lesson = find(name)
     if lesson is None:
         kept = state.with_more(**dict.fromkeys(PARAMETERS))
@@ -70,7 +75,11 @@ def fitted(state: ViewState) -> tuple[ViewState, list[str]]:
     step = _number("step", state.more("step", "1"), 1, last, notices)
     shown = _number("shown", state.more("shown", "0"), 0, last, notices)
     guesses = guesses_of(state, lesson)
+    role = state.more("present")
+    if role == "1" and state.theme == "auto":
+        state = replace(state, theme="projector")  # a room sees dark on white, large
     return state.with_more(
+        present=role if role in ("1", "notes") else None,
         step=None if step == 1 else str(step),
         shown=None if shown == 0 else str(shown),
         guess=write_guesses(guesses) or None,
@@ -105,7 +114,7 @@ def view_of(state: ViewState, step: Step) -> ViewState:
 
 def elsewhere() -> dict[str, None]:
     """What a change of the step takes out of the address: everything the old step's picture was given."""
-    return dict.fromkeys((*VIEW_OF_STEP, *LOOK_OF_STEP))
+    return dict.fromkeys((*VIEW_OF_STEP, *LOOK_OF_STEP, "tried"))
 
 
 def _number(name: str, text: str, low: int, high: int, notices: list[str]) -> int:

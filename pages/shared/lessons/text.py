@@ -11,6 +11,8 @@ from dataclasses import dataclass
 PIECE = re.compile(r"\*\*(?P<strong>.+?)\*\*|`(?P<code>[^`]+)`|\[(?P<number>[^\]]+)\]\((?P<name>[a-z][a-z0-9_]*)\)")
 PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")  # all of ASCII's: each may stand behind a backslash in Markdown
 
+NO_BREAK = "\N{NO-BREAK SPACE}"
+
 
 @dataclass(frozen=True)
 class Piece:
@@ -83,5 +85,6 @@ def _markdown(piece: Piece, links: dict[str, str]) -> str:
         return f"`{piece.text}`"
     plain = PUNCTUATION.sub(r"\\\1", piece.text)
     if piece.sort == "number":
+        plain = plain.replace(" ", NO_BREAK)
         return f"[**{plain}**]({links[piece.name]})" if piece.name in links else f"**{plain}**"
     return f"**{plain}**" if piece.sort == "strong" else plain

@@ -12,12 +12,13 @@ from pages.shared.lessons.place import PARAMETERS, elsewhere
 
 def lesson_list() -> None:
     """Draws one card per lesson."""
+    st.html(lessons.HERE / "lessons.css")
     st.text(
         "What can be seen in attention? Each lesson takes a few minutes. It shows a picture, asks what you expect, and "
         "then says what the picture shows."
     )
     for row in range(0, len(lessons.all()), 2):
-        for place, lesson in zip(st.columns(2), lessons.all()[row : row + 2], strict=False):
+        for place, lesson in zip(st.columns(2, gap="small"), lessons.all()[row : row + 2], strict=False):
             with place, st.container(border=True, key=f"headwater_lesson_{lesson.name}", height="stretch"):
                 st.subheader(f"{lessons.all().index(lesson) + 1}. {lesson.title}", anchor=False)
                 st.text(lesson.question)
@@ -29,4 +30,4 @@ def lesson_list() -> None:
 
 def begin(lesson: Lesson) -> None:
     """Goes to the first step; a callback."""
-    select(**elsewhere(), **{**dict.fromkeys(PARAMETERS), "lesson": lesson.name})
+    select(**{**elsewhere(), **dict.fromkeys(PARAMETERS), "lesson": lesson.name})

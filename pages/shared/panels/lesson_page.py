@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import streamlit as st
 
 from backend.errors import HeadwaterError
 from backend.shelf import Opened
+from pages.shared import lessons
 from pages.shared.lessons.place import PARAMETERS, Place, place_of, view_of
 from pages.shared.opened import outline, owner, shelf
-from pages.shared.panels.lesson_numbers import lesson_numbers
+from pages.shared.panels.lesson_below import lesson_below
+from pages.shared.panels.lesson_notes import lesson_notes
 from pages.shared.panels.lesson_picture import lesson_picture
-from pages.shared.panels.lesson_text import lesson_text
+from pages.shared.panels.lesson_text import follow, lesson_text, move
 from pages.shared.panels.readable import readable
+from pages.shared.presenter import ROLES, presenter
 from pages.shared.view_state import ViewState, fit, to_query
-
-STYLE = Path(__file__).parent.parent / "lessons" / "lessons.css"
 
 
 def showing(state: ViewState) -> tuple[Opened | None, dict[str, str]]:
@@ -35,9 +34,15 @@ def showing(state: ViewState) -> tuple[Opened | None, dict[str, str]]:
 
 
 def lesson_page(state: ViewState, place: Place) -> None:
-    """Draws the step."""
-    st.html(STYLE)
-    words, picture = st.columns([0.32, 0.68], gap="medium")
+    """Draws the step, or its notes in the presenter's own window."""
+    role = state.more("present")
+    st.html(lessons.HERE / "lessons.css")
+    if role in ROLES:
+        _presenter(place, role)
+    if role == ROLES[1]:
+        lesson_notes(place)
+        return
+    words, picture = st.columns([0.36, 0.64] if role in ROLES else [0.32, 0.68], gap="medium")
     with words:
         lesson_text(place)
     with picture, readable():
@@ -45,6 +50,25 @@ def lesson_page(state: ViewState, place: Place) -> None:
         analysis = shelf().open(view.analysis, owner()).analysis
         view, _ = fit(view, outline(analysis))
         with st.container(key="headwater_lesson_picture"):
-            lesson_picture(place.step, view, analysis)
-    with readable():
-        lesson_numbers(place, view)
+            if place.drawn:
+                lesson_picture(place.step, view, analysis)
+            else:
+                st.text("The picture comes with the answer. What do you expect?")
+        if role not in ROLES:
+            with st.container(key="headwater_below"), readable():
+                lesson_below(state, place, view, analysis)
+
+
+def _presenter(place: Place, role: str) -> None:
+    with st.container(key="headwater_presenter_bar"):
+        presenter(
+            role=role,
+            lesson=place.lesson.name,
+            step=place.number,
+            steps=len(place.lesson.steps),
+            shown=place.shown,
+            hides=place.step.hides,
+            minutes=place.lesson.minutes,
+            on_move=lambda said: move(place, said),
+            on_follow=lambda step, shown: follow(place, step, shown),
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import streamlit as st
 
 from backend.map_sizes import SIDES
@@ -9,6 +10,7 @@ from backend.store import Analysis
 from pages.shared.charts.labelled_bars import labelled_bars
 from pages.shared.lessons import Step
 from pages.shared.lessons.masses import bars_of_segments
+from pages.shared.panels.figure import figure
 from pages.shared.panels.head_grid import head_grid
 from pages.shared.panels.head_map import head_map
 from pages.shared.panels.head_row import head_row
@@ -50,11 +52,11 @@ def _pair(step: Step, view: ViewState, analysis: Analysis) -> None:
 
 
 def _row(step: Step, view: ViewState, analysis: Analysis) -> None:
-    _map(step, view, analysis)
     labels: dict[str, list[str]] = {side: [] for side in SIDES[view.kind]}
     for token in analysis.tokens_list():
         labels[token.side].append(token.label)
     head_row(view, analysis, labels)
+    _map(step, view, analysis)
 
 
 def _bars(step: Step, view: ViewState, analysis: Analysis) -> None:
@@ -69,7 +71,8 @@ def _bars(step: Step, view: ViewState, analysis: Analysis) -> None:
         percent=chart.get("percent", False),
         scale=LARGER if view.theme == "projector" else 1.0,
     )
-    st.altair_chart(picture, key="headwater_lesson_bars", alt=step.look)
+    table = pa.Table.from_pylist([{name: value for name, value in row.items() if name != "marked"} for row in rows])
+    figure("lesson_bars", picture, table=table, query=chart.get("sql"))
 
 
 @st.cache_data(max_entries=64, show_spinner=False)

@@ -8,6 +8,7 @@ from pages.shared.address import select
 from pages.shared.lessons import Step
 from pages.shared.lessons.place import PARAMETERS, Place, elsewhere, write_guesses
 from pages.shared.lessons.text import to_markdown
+from pages.shared.presenter import ROLES
 
 
 def lesson_text(place: Place) -> None:
@@ -16,7 +17,8 @@ def lesson_text(place: Place) -> None:
     _ways(place)
     st.subheader(step.title, anchor=False)
     sentences(step.text, step)
-    st.text(f"Look at {step.look}")
+    if place.drawn:
+        st.text(f"Look at {step.look}")
     if step.ask:
         _question(place)
     if step.hides and not place.revealed:
@@ -74,6 +76,7 @@ def _ways(place: Place) -> None:
     with st.container(horizontal=True, key="headwater_ways", gap="small"):
         st.button("Back", key="headwater_back", disabled=place.number == 1, on_click=go, args=(place, -1))
         st.button("Next", key="headwater_next", disabled=place.number == last, on_click=go, args=(place, 1))
+        st.button("Present", key="headwater_present", type="tertiary", on_click=present)
         st.button("All lessons", key="headwater_all", type="tertiary", on_click=leave)
 
 
@@ -102,7 +105,27 @@ def go(place: Place, by: int) -> None:
 
 def leave() -> None:
     """Back to the list; a callback."""
-    select(**elsewhere(), **dict.fromkeys(PARAMETERS))
+    select(**{**elsewhere(), **dict.fromkeys(PARAMETERS)})
+
+
+def present() -> None:
+    """Fills the screen with the step, for a room; a callback."""
+    select(present=ROLES[0], theme="projector")
+
+
+def move(place: Place, said: str) -> None:
+    """What a key or a clicker asks for; a callback."""
+    if said == "leave":
+        select(present=None, theme="auto")
+    elif said == "reveal":
+        reveal(place)
+    else:
+        go(place, 1 if said == "next" else -1)
+
+
+def follow(place: Place, step: int, shown: int) -> None:
+    """Where another window of this browser is; a callback."""
+    select(**elsewhere(), step=None if step == 1 else str(step), shown=None if shown == 0 else str(shown))
 
 
 def _take_guess(place: Place, key: str) -> None:
