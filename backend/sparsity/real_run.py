@@ -82,6 +82,7 @@ class Prepared:
             self.parts = [self._part(number, run, seen[number]) for number in run.layers]
             self.written = run.write(new_tokens, self.logits[-1]) if new_tokens else []
         self.loss = loss_of(self.logits, self.token_ids[n:])
+        self.remembered: dict[str, dict] = {}  # what studies compute on this text more than once
         self._rotary: list[Rotary | None] | None = None
         self._model = weakref.ref(model)
 

@@ -1,0 +1,94 @@
+"""Heads that must stay dense, and patterns over a set of prompts."""
+
+import pytest
+
+from backend.errors import Refused
+from backend.models import LoadedModel
+from backend.store import Library
+from backend.studies import dense_heads, prompt_patterns, run_study
+from tests.backend.tiny import build, ids
+from tests.backend.tiny_tokenizers import byte_level, wordpiece
+
+TOKENS = tuple(ids(28)[0].tolist())
+
+
+@pytest.fixture(scope="module")
+def dense(tmp_path_factory):
+    parameters = dense_heads.Parameters(token_ids=TOKENS, policy="window", budget=0.3)
+    model = LoadedModel.wrap(build("llama"))
+    return run_study(dense_heads.STUDY, model, parameters, library=Library(tmp_path_factory.mktemp("library")))
+
+
+def test_every_key_head_is_shortened_alone_and_ranked(dense):
+    heads = dense.table("heads").to_pylist()
+    assert [(row["layer"], row["key_head"]) for row in heads] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    ranked = sorted(heads, key=lambda row: row["rank"])
+    assert [row["kl"] for row in ranked] == sorted((row["kl"] for row in heads), reverse=True)
+    assert sorted(row["rank"] for row in heads) == [0, 1, 2, 3] and all(row["prediction"] > 0 for row in heads)
+
+
+@pytest.mark.parametrize("order", dense_heads.ORDERS)
+def test_the_curve_ends_where_nothing_is_dropped(dense, order):
+    curve = sorted(dense.table("curve", order=order).to_pylist(), key=lambda row: row["dense"])
+    assert curve[0]["dense"] == 0 and curve[-1]["dense"] == 1
+    assert curve[-1]["kl"] < 1e-8 and curve[-1]["kept"] == 1 and curve[0]["kl"] > 0.01
+    assert curve[0]["kept"] == pytest.approx(6 / 21)
+
+
+def test_the_worst_heads_stay_dense_first(dense):
+    """With half of the heads dense, the loss of the others is less than with none, in the greedy order."""
+    damage = {row["dense"]: row["kl"] for row in dense.table("curve", order="damage").to_pylist()}
+    assert damage[0.5] < damage[0.0]
+
+
+@pytest.fixture(scope="module")
+def texted():
+    return LoadedModel.wrap(build("llama", vocab_size=400), byte_level())
+
+
+def test_patterns_over_prompts(texted, tmp_path):
+    parameters = prompt_patterns.Parameters(samples=3, length=40, policies=("window", "random"), keep=0.5)
+    study = run_study(prompt_patterns.STUDY, texted, parameters, library=Library(tmp_path))
+    heads, samples = study.table("heads").to_pylist(), study.table("samples").to_pylist()
+    assert len(heads) == 16 and len(samples) == 48
+    for row in heads:
+        own = [one for one in samples if (one["layer"], one["head"]) == (row["layer"], row["head"])]
+        assert row["prompts"] == 3 and 1 / 3 <= row["agreement"] <= 1
+        assert sum(one["pattern"] == row["pattern"] for one in own) == round(3 * row["agreement"])
+        assert row["retained"] == pytest.approx(sum(one["retained"] for one in own) / 3)
+        assert row["share_95_spread"] >= 0
+    found = study.table("policies").to_pylist()
+    assert {row["policy"] for row in found} == {"window", "random"}
+    assert all(row["least"] <= row["retained"] <= row["most"] and row["prompts"] == 3 for row in found)
+
+
+def test_an_encoder_has_patterns_and_no_policies(tmp_path):
+    model = LoadedModel.wrap(build("bert", vocab_size=400), wordpiece())
+    parameters = prompt_patterns.Parameters(samples=2, length=20)
+    study = run_study(prompt_patterns.STUDY, model, parameters, library=Library(tmp_path))
+    assert study.table("heads").num_rows == 8 and study.table("policies").num_rows == 0
+
+
+@pytest.mark.parametrize(
+    "given, said",
+    [
+        ({"samples": 0}, "samples: expected a whole number from 1"),
+        ({"length": 5000}, "length: expected a whole number from 2"),
+        ({"budget": 2}, "expected 0 to 1"),
+        ({"policies": ("nobody",)}, "policies: expected some of"),
+    ],
+)
+def test_choices_that_make_no_sense_are_refused(given, said):
+    with pytest.raises(Refused, match=said):
+        prompt_patterns.Parameters(**given)
+
+
+def test_what_does_not_fit_is_refused_before_anything_runs(texted):
+    with pytest.raises(Refused, match="the set has 2"):
+        prompt_patterns.STUDY.plan(texted, prompt_patterns.Parameters(samples=3, texts=("a", "b"), length=9))
+    with pytest.raises(Refused, match="without a tokenizer"):
+        prompt_patterns.STUDY.plan(LoadedModel.wrap(build("llama")), prompt_patterns.Parameters(length=9))
+    with pytest.raises(Refused, match="no key-value cache"):
+        dense_heads.STUDY.plan(LoadedModel.wrap(build("bert")), dense_heads.Parameters(token_ids=TOKENS))
+    with pytest.raises(Refused, match="policy: expected one of"):
+        dense_heads.Parameters(policy="nobody")
