@@ -62,6 +62,7 @@ def map_sizes(analysis: Analysis) -> dict[str, dict[int, MapSize]]:
     """kind -> layer -> size, for the captured layers, which have the model's own numbers. NotFound for a study."""
     if analysis.info.get("type") == "study":
         raise NotFound("This is a study, which has no maps of its own. Ask for its tables, or for an analysis it kept.")
+    analysis.tokens_list()  # a file whose axes cannot be named is told apart here, not in the middle of a page
     sizes: dict[str, dict[int, MapSize]] = {}
     for row in analysis.table("layers").to_pylist():
         sizes.setdefault(row["kind"], {})[row["layer"]] = MapSize(row["heads"], row["queries"], row["keys"])
