@@ -6,6 +6,7 @@ import streamlit as st
 
 from pages.shared.address import select
 from pages.shared.frame import frame, opened
+from pages.shared.panels.basin_calibration import basin_calibration
 from pages.shared.panels.basin_distance import basin_distance
 from pages.shared.panels.basin_permutation import basin_permutation
 from pages.shared.panels.basin_prompt import basin_prompt
@@ -15,6 +16,7 @@ from pages.shared.view_state import ViewState
 PARTS = {
     "basin": ("Where does it look?", basin_prompt),
     "position": ("Position or content?", basin_permutation),
+    "matter": ("Which parts matter?", basin_calibration),
     "distance": ("Near or far?", basin_distance),
 }
 KEY = "headwater_basins_part"

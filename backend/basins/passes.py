@@ -10,13 +10,14 @@ A key-value cache may be reused only where a token's keys depend on nothing behi
 from __future__ import annotations
 
 import copy
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from backend.capture import capture
 from backend.interventions import Intervention
@@ -106,6 +107,33 @@ class Prefix:
         if count < len(self.token_ids):
             cache.crop(count - len(self.token_ids))  # a negative number: so many are taken off the end
         return cache
+
+
+_prefixes: weakref.WeakKeyDictionary[nn.Module, Prefix] = weakref.WeakKeyDictionary()
+
+
+def prefix_of(model: LoadedModel, token_ids: Sequence[int]) -> Prefix:
+    """The text read, with its keys and values: from the run before where it was the same, else read now.
+
+    One per model stays in memory until `forget_prefix`. Not within a session.
+    """
+    kept = _prefixes.get(model.model)
+    if kept is None or kept.token_ids != tuple(token_ids):
+        _prefixes.pop(model.model, None)
+        with session(model):
+            kept = Prefix(tuple(token_ids), step(model, token_ids).cache)
+        _prefixes[model.model] = kept
+    return kept
+
+
+def keep_prefix(model: LoadedModel, prefix: Prefix) -> None:
+    """For the runs that follow."""
+    _prefixes[model.model] = prefix
+
+
+def forget_prefix(model: LoadedModel) -> None:
+    """Frees the memory of the prefix that was kept."""
+    _prefixes.pop(model.model, None)
 
 
 def answer_logprobs(model: LoadedModel, before: Step, answer_ids: Sequence[int]) -> list[float] | None:

@@ -56,6 +56,7 @@ class Surroundings:
     visibility: str = "link"
     owner: str | None = None
     stop_if_cancelled: Callable[[], None] = field(default=lambda: None)  # raises Cancelled; call it between layers
+    earlier: Mapping[int, RunResult] = field(default_factory=dict)  # the runs before this one, by number
 
 
 class StudyDefinition(ABC):
@@ -91,7 +92,7 @@ class StudyDefinition(ABC):
 
     @abstractmethod
     def run(self, model: LoadedModel, parameters: Any, number: int, where: Surroundings) -> RunResult:
-        """One run, 0 <= number < plan.runs. Depends on nothing but its arguments."""
+        """One run, 0 <= number < plan.runs. Depends on nothing but its arguments, `where.earlier` among them."""
 
     @abstractmethod
     def combine(self, parameters: Any, results: Sequence[RunResult]) -> dict[str, list[Row]]:

@@ -139,8 +139,8 @@ def runs(work: Work, place: Workplace, needed: Plan):
         if work.cancelled():
             raise Cancelled("Stopped on request. The runs that are done are kept; start the study again to carry on.")
 
-    where = Surroundings(work.library, place.begun.visibility, place.begun.owner, stop_if_cancelled)
     kept = {number: result for number in place.done() if (result := place.read(number)) is not None}
+    where = Surroundings(work.library, place.begun.visibility, place.begun.owner, stop_if_cancelled, kept)
     seconds, made, start = needed.seconds / needed.runs, 0, time.perf_counter()
     for number in range(needed.runs):
         if number not in kept:

@@ -134,4 +134,31 @@ TERMS = {
         baseline="1 at every distance without a rotary embedding",
         source="Attention Buckets (arXiv 2312.04455)",
     ),
+    "calibrated_attention": Term(
+        caption="What a part gets beyond what a neutral dummy of the same length gets at the same place.",
+        formula="share per token of the part - share per token of a dummy there, all other parts unchanged; cheap: one "
+        "reading with dummies at all places (approximation)",
+        unit="share of a row, per token",
+        range=(-1.0, 1.0),
+        baseline="0",
+        source=MIDDLE,
+    ),
+    "null_query": Term(
+        caption="What the tokens of a part get under the question beyond what they get under a question that asks "
+        "nothing.",
+        formula="sum over tokens of (weight from the question - weight from the question N/A); tokens 2 standard "
+        "deviations below the mean of their part are dropped",
+        unit="share of a row",
+        range=(-1.0, 1.0),
+        baseline="0",
+        source="QRHead (arXiv 2506.09944), in-context re-ranking (arXiv 2410.02642); all heads",
+    ),
+    "ranking_quality": Term(
+        caption="How near the top of a ranking the part stands that was marked as the right one.",
+        formula="recall@k = right parts among the first k / right parts; NDCG@10 = 1 / log2(place + 1) for one; "
+        "1 / rank",
+        unit="without unit",
+        range=SHARE,
+        baseline="of a random order of K parts: recall@k = k / K",
+    ),
 }
