@@ -1,11 +1,12 @@
 """Heads that must stay dense, and patterns over a set of prompts."""
 
+import numpy as np
 import pytest
 
 from backend.errors import Refused
 from backend.models import LoadedModel
 from backend.store import Library
-from backend.studies import dense_heads, prompt_patterns, run_study
+from backend.studies import dense_heads, key_dimensions, prompt_patterns, run_study
 from tests.backend.tiny import build, ids
 from tests.backend.tiny_tokenizers import byte_level, wordpiece
 
@@ -67,6 +68,30 @@ def test_an_encoder_has_patterns_and_no_policies(tmp_path):
     parameters = prompt_patterns.Parameters(samples=2, length=20)
     study = run_study(prompt_patterns.STUDY, model, parameters, library=Library(tmp_path))
     assert study.table("heads").num_rows == 8 and study.table("policies").num_rows == 0
+
+
+def test_dimensions_of_keys_and_weights(tmp_path):
+    model = LoadedModel.wrap(build("llama"))
+    parameters = key_dimensions.Parameters(token_ids=TOKENS)
+    study = run_study(key_dimensions.STUDY, model, parameters, library=Library(tmp_path))
+    ranks = study.table("ranks").to_pylist()
+    assert {row["what"] for row in ranks} == {"keys before", "keys", "queries", "values"} and len(ranks) == 16
+    assert all(1 <= row["rank_90"] <= row["rank_95"] <= row["rank_99"] <= 8 for row in ranks)
+    recall = study.table("recall").to_pylist()
+    assert all(row["recall"] == pytest.approx(1) for row in recall if row["axes"] == 8)
+    attention = model.model.model.layers[1].self_attn
+    product = attention.q_proj.weight.T[:, 16:24].double() @ attention.k_proj.weight[:8].double()
+    row = study.table("weights", layer=1, head=2).to_pylist()[0]
+    singular = np.linalg.svd(product.detach().numpy(), compute_uv=False)
+    share = singular[:8] / singular[:8].sum()
+    assert row["rank_qk"] == 8 == row["dimensions"] and row["rank_ov"] == 8
+    assert row["effective_qk"] == pytest.approx(float(np.exp(-(share * np.log(share)).sum())))
+
+
+def test_dimensions_of_a_model_without_rotary_embedding_or_plain_matrices(tmp_path):
+    parameters = key_dimensions.Parameters(token_ids=TOKENS)
+    study = run_study(key_dimensions.STUDY, LoadedModel.wrap(build("gpt2")), parameters, library=Library(tmp_path))
+    assert "keys before" not in study.table("ranks")["what"].to_pylist() and study.table("weights").num_rows == 0
 
 
 @pytest.mark.parametrize(
