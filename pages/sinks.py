@@ -8,6 +8,7 @@ from pages.shared.address import select
 from pages.shared.frame import frame, opened
 from pages.shared.panels.readable import readable
 from pages.shared.panels.sink_data import sink_data
+from pages.shared.panels.sink_do import sink_do
 from pages.shared.panels.sink_sentences import head_count_sentence
 from pages.shared.panels.sink_settings import sink_settings
 from pages.shared.panels.sink_strength import sink_strength
@@ -15,8 +16,8 @@ from pages.shared.panels.sink_where import sink_where
 from pages.shared.panels.sink_why import sink_why
 from pages.shared.view_state import ViewState
 
-PARTS = {"where": "Where are they?", "strong": "How strong?", "why": "Why?"}
-DRAW = {"where": sink_where, "strong": sink_strength, "why": sink_why}
+PARTS = {"where": "Where are they?", "strong": "How strong?", "why": "Why?", "do": "What do they do?"}
+DRAW = {"where": sink_where, "strong": sink_strength, "why": sink_why, "do": sink_do}
 KEY = "headwater_sinks_part"
 
 

@@ -40,6 +40,7 @@ class Pass:
 class Effect:
     """Before and after. Losses are nats per token over the tokens that both runs read and predict."""
 
+    changes: tuple[Intervention, ...]
     sentences: tuple[str, ...]
     kl: float  # KL(after || before) of the distributions behind the last token
     kl_mean: float | None  # the same, mean over the positions that both runs have
@@ -111,6 +112,7 @@ def effect(
     with torch.inference_mode():
         old, new = (one.expects.last_logits.double().softmax(-1) for one in (before, after))
         return Effect(
+            changes=tuple(changes),
             sentences=tuple(sentences(changes)),
             kl=float(divergence(after.expects.last_logits, before.expects.last_logits)),
             kl_mean=mean_divergence(before, after, shift, first),

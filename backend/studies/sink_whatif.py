@@ -54,10 +54,9 @@ class Parameters:
             raise Refused(
                 f"edits: expected some of {', '.join(EDITS)}, got {', '.join(map(str, self.edits)) or 'none'}."
             )
-        if not self.token_ids:
-            raise Refused("token_ids: expected the tokens of a prompt, got none.")
-        if not self.keys or not all(isinstance(key, int) and 0 <= key < len(self.token_ids) for key in self.keys):
-            raise Refused(f"keys: expected positions from 0 to {len(self.token_ids) - 1}, got {self.keys}.")
+        most = max(len(self.token_ids), 1) - 1
+        if not self.keys or not all(isinstance(key, int) and 0 <= key <= most for key in self.keys):
+            raise Refused(f"keys: expected positions from 0 to {most}, got {self.keys}.")
 
 
 NOTE = Column("text", "why there are no numbers; null where there are")
@@ -112,6 +111,8 @@ class SinkWhatIf(StudyDefinition):
         return parameters.words
 
     def plan(self, model: LoadedModel, parameters: Parameters) -> Plan:
+        if not parameters.token_ids:
+            raise Refused("There is no prompt: start this study on the page Sinks, where one is open.")
         if not model.predicts_next or not model.causal:
             raise Refused(f"{model.name} does not predict the next token, so there is no before and after to compare.")
         if {layer.kind for layer in attention_layers(model)} != {"self"}:
@@ -191,13 +192,28 @@ def rows_of(edit: str, found: Effect, parameters: Parameters) -> dict[str, list[
     }
     numbers = ("kl", "kl_mean", "total_variation", "loss_before", "loss_after", "compared")
     effects = {**{name: getattr(found, name) for name in numbers}, **means, **counts}
-    effects = {**EMPTY, "edit": edit, "what": " ".join(found.sentences), **effects}
+    effects = {**EMPTY, "edit": edit, "what": words_of(edit, found, parameters), **effects}
     candidates = [{"edit": edit, "rank": rank, **vars(one)} for rank, one in enumerate(found.candidates)]
     heads = [
         {"edit": edit, "layer": layer, "head": head, **{name: number(values[at]) for name, values in columns.items()}}
         for at, (layer, head) in enumerate(names)
     ]
     return {"effects": [effects], "candidates": candidates, "heads": heads}
+
+
+def words_of(edit: str, found: Effect, parameters: Parameters) -> str:
+    """The change in words; ACT's many interventions and token ids in a sentence of their own."""
+    if edit == "act":
+        heads = {pair for change in found.changes for pair in change.heads}
+        return (
+            f"In {len(heads)} heads, the weights of all detected sinks but the first are multiplied by "
+            f"{parameters.factor:g}; what is freed goes to the other tokens in proportion."
+        )
+    if edit == "front":
+        return f"“{parameters.front}” is put in front of the prompt ({found.shift} tokens)."
+    if edit == "swap":
+        return f"The first token is replaced by the first one of “{parameters.swap}”."
+    return " ".join(found.sentences)
 
 
 def mean_of(values: np.ndarray) -> float | None:

@@ -37,7 +37,7 @@ MOST_LENGTH = 64  # tokens: all cells of all layers are kept
 class Parameters:
     """What a person may choose. The paper's own: 256 sentences of 16 tokens."""
 
-    samples: int = 128
+    samples: int = 64
     length: int = 16
     texts: tuple[str, ...] = ()  # texts of one's own, cut into sentences; none = those that come with Headwater
 

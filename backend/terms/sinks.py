@@ -107,6 +107,43 @@ TERMS = {
         range=RATIO,
         source="after Massive Activations in Large Language Models (arXiv 2402.17762); both limits are Headwater's",
     ),
+    "kl_after_before": Term(
+        caption="How far the next-token distribution behind the prompt moved when the change was made.",
+        formula="sum over tokens of p_after ln(p_after / p_before)",
+        unit="nats",
+        range=RATIO,
+        baseline="0 where nothing changes",
+    ),
+    "loss_before_after": Term(
+        caption="How well the model predicts the prompt's own tokens, over those that both runs read and predict.",
+        formula="mean of -ln p(token given those before it)",
+        unit="nats per token",
+        range=RATIO,
+    ),
+    "mean_logit": Term(
+        caption="What the softmax is taken of, and what it gives, averaged over sentences, heads and rows.",
+        formula="mean over sentences, all heads of the layer and the rows i that see key j of s_ij, and of A_ij; "
+        "s_ij is q_i k_j times the scale, softcap and biases included. Map of a layer: over sentences and heads.",
+        unit="logit; weight",
+        range=(-math.inf, math.inf),
+        baseline="logit: the same for all keys of a row; weight: mean of 1 / n_i",
+        source="after StreamingLLM (arXiv 2309.17453), figure 2, whose averaging is not published",
+    ),
+    "retained_mass": Term(
+        caption="What the full run's attention gives to the keys that a window keeps.",
+        formula="exp(lse over kept keys - lse over all), mean over heads and the rows that lose a key",
+        unit="share",
+        range=SHARE,
+        baseline="kept keys / visible keys",
+    ),
+    "stream_perplexity": Term(
+        caption="How surprised the model is by the text when its cache drops what is not kept.",
+        formula="exp(mean of -ln p(token)), from a run with such a cache",
+        unit="perplexity",
+        range=(1.0, math.inf),
+        baseline="the perplexity with all keys",
+        source="StreamingLLM (arXiv 2309.17453); positions are not renumbered here",
+    ),
     "sink_free_view": Term(
         caption="Every row without its head's sinks: what they got is taken out and the rest is brought back to 1.",
         formula="A'_ij = A_ij / (1 - sum over sinks s of A_is) for keys j that are no sinks; rows with less than 1e-6 "

@@ -4,10 +4,11 @@ import pytest
 
 from backend.models import LoadedModel
 from backend.store import Library
-from backend.studies import run_study
+from backend.studies import run_study, sink_whatif, sink_window, streaming_figure
 from backend.studies.sink_percentage import STUDY, Parameters
 from pages.shared.charts.sink_strip import MOST_BARS, bars_of
 from tests.backend.tiny import build
+from tests.backend.tiny_tokenizers import byte_level
 from tests.stored import store
 
 LIMITS = {"epsilon": "0.5", "theta": "0.2", "least": "5", "near": "3"}
@@ -88,3 +89,23 @@ def test_a_study_opens_on_its_part_of_the_page(open_page, library):
     assert "Published values are for 64 tokens" in said(app)
     alone = open_page("studies", study=study.id)
     assert not alone.exception and "Sink heads at 16 tokens and ε = 0.3" in said(alone)
+
+
+def test_studies_of_what_sinks_do_open_on_their_part_of_the_page(open_page, library):
+    model = LoadedModel.wrap(build("llama", vocab_size=300), byte_level())
+    own = Library(library.folder)
+    tokens = model.tokenizer("the cat sat on the mat . the cat")["input_ids"]
+    changed = run_study(sink_whatif.STUDY, model, sink_whatif.Parameters(token_ids=tokens), library=own)
+    app = open_page("sinks", part="do", study=changed.id, edit="front")
+    assert not app.exception
+    assert "“Here is a short text. ” is put in front of the prompt" in said(app)
+    assert "ACT): Not defined because no chosen head has a second sink" in said(app)
+    asked = streaming_figure.Parameters(samples=4, length=6)
+    figure = run_study(streaming_figure.STUDY, model, asked, library=own)
+    app = open_page("sinks", part="do", way="figure", study=figure.id)
+    assert not app.exception and "mean over 4 sentences of 6 tokens, all heads of the layer" in said(app)
+    asked = sink_window.Parameters(length=40, first=2, budgets=(8, 16))
+    stream = run_study(sink_window.STUDY, model, asked, library=own)
+    app = open_page("sinks", part="do", way="window", study=stream.id)
+    assert not app.exception and "2 first keys and the last 6 hold" in said(app)
+    assert "there is no" not in said(app)

@@ -28,6 +28,8 @@ def study_form() -> None:
     st.text(study.question)
     choice = model_choice()
     parameters = panel_of(name).parameters()
+    if parameters is None:  # the panel has said why
+        return
     with st.container(horizontal=True, wrap=False, vertical_alignment="center", key="headwater_study_plan"):
         with st.container(width="stretch"):
             study_plan(choice, study, parameters)

@@ -152,6 +152,8 @@ def test_a_prompt_of_one_or_two_tokens_is_measured_where_defined(length):
 def test_what_if_refuses_what_has_no_next_token_and_keys_that_do_not_exist():
     with pytest.raises(Refused, match="does not predict the next token"):
         sink_whatif.STUDY.plan(LoadedModel.wrap(build("bert", base=True)), sink_whatif.Parameters(token_ids=(1, 2)))
+    with pytest.raises(Refused, match="There is no prompt: start this study on the page Sinks"):
+        sink_whatif.STUDY.plan(LoadedModel.wrap(build("llama")), sink_whatif.Parameters())
     with pytest.raises(Refused, match="keys: expected positions from 0 to 1"):
         sink_whatif.Parameters(token_ids=(1, 2), keys=(2,))
 

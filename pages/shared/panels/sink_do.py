@@ -1,0 +1,112 @@
+"""What do the sinks do? Changes of the prompt and its sinks, StreamingLLM's figure, window with and without sinks."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from backend.errors import Refused
+from backend.sinks.act import FACTOR
+from backend.sinks.what_if import EDITS
+from backend.studies import sink_whatif as whatif
+from backend.studies import sink_window as window
+from backend.studies import streaming_figure as streaming
+from pages.shared.address import select
+from pages.shared.panels import sink_whatif, sink_window, streaming_figure
+from pages.shared.panels.page_study import page_study
+from pages.shared.panels.readable import readable
+from pages.shared.panels.sink_data import SinkData
+from pages.shared.view_state import ViewState
+
+KEY = "headwater_sinks_do_"
+WAYS = {"change": "Change a sink", "figure": "Logits and weights", "window": "Window with and without sinks"}
+WHERE = {"all": "all heads", "layer": "the layer", "head": "the head", "sinks": "heads of which it is a sink"}
+BEGINS = 60  # characters of a prompt in titles
+
+
+def sink_do(state: ViewState, data: SinkData) -> None:
+    """Draws the part."""
+    way = state.more("way", "change")
+    way = way if way in WAYS else "change"
+    st.session_state[KEY + "way"] = way
+    st.segmented_control(
+        "What is done", list(WAYS), format_func=WAYS.get, key=KEY + "way", on_change=_take_way,
+        label_visibility="collapsed",
+    )  # fmt: skip
+    above = st.container()  # what was found comes first, the form below it
+    if way == "change":
+        asked, study, panel = change(state, data), whatif.STUDY, sink_whatif
+    elif way == "figure":
+        asked, study, panel = streaming_figure.parameters(), streaming.STUDY, streaming_figure
+    else:
+        asked, study, panel = stream(data), window.STUDY, sink_window
+    found = page_study(state, study, asked, data.analysis.info)
+    if found is not None:
+        with above, readable():
+            panel.result(state, found)
+
+
+def change(state: ViewState, data: SinkData) -> whatif.Parameters | None:
+    """The changes of the open prompt."""
+    if data.kind != "self":
+        st.text("What-if is not defined because this model has several stacks of layers.")
+        return None
+    st.text(f"The sink is {data.named_key}; another one is chosen in the strip of the first part.")
+    edits = st.pills(
+        "Changes", EDITS, format_func=sink_whatif.WORDS.get, selection_mode="multi", default=EDITS, key=KEY + "edits"
+    )
+    with st.container(horizontal=True, gap="small"):
+        where = st.selectbox("Hidden and scaled in", list(WHERE), format_func=WHERE.get, key=KEY + "where")
+        factor = st.number_input("Factor of scaling", 0.0, 1.0, FACTOR, 0.1, key=KEY + "factor")
+        front = st.text_input("Text in front", whatif.FRONT, key=KEY + "front", max_chars=2000)
+        swap = st.text_input("Instead of the first token", " the", key=KEY + "swap", max_chars=100)
+    heads = chosen_heads(state, data, where)
+    if heads is None:
+        st.text("No head has this token as a sink under the limits on the left: choose other heads.")
+        return None
+    try:
+        return whatif.Parameters(
+            token_ids=tuple(token.token_id for token in data.tokens),
+            words=begins(data),
+            edits=tuple(edits),
+            keys=(data.key,),
+            heads=heads,
+            factor=float(factor),
+            front=front or "",
+            swap=swap or "",
+            epsilon=data.limits.epsilon,
+            theta=data.limits.theta,
+            least_rows=data.limits.least,
+        )
+    except Refused as error:
+        st.text(str(error))
+        return None
+
+
+def chosen_heads(state: ViewState, data: SinkData, where: str) -> tuple[tuple[int, int], ...] | None:
+    """The heads that are changed; none = all. None where the choice is empty."""
+    if where == "all":
+        return ()
+    if where == "head":
+        return ((state.layer, state.head),)
+    if where == "layer":
+        heads = data.found.there[data.place(state.layer)].nonzero()[0].tolist()
+        return tuple((state.layer, head) for head in heads)
+    places = [(data.found.layers[at], head) for at, head in zip(*data.sinks[:, :, data.key].nonzero(), strict=True)]
+    return tuple((layer, int(head)) for layer, head in places) or None
+
+
+def stream(data: SinkData) -> window.Parameters | None:
+    """Window with and without sinks: of the open prompt, or of the texts that come with Headwater."""
+    own = st.toggle("Read the open prompt instead of the texts that come with Headwater", key=KEY + "own")
+    ids = tuple(token.token_id for token in data.tokens) if own else ()
+    return sink_window.parameters(ids, begins(data) if own else "forty texts")
+
+
+def begins(data: SinkData) -> str:
+    """How the prompt begins."""
+    return "".join(token.text for token in data.tokens)[:BEGINS].strip()
+
+
+def _take_way() -> None:
+    chosen = st.session_state[KEY + "way"]
+    select(way=None if chosen in (None, "change") else chosen, study=None)
