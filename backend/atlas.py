@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from backend import head_labels, head_scores, statistics
-from backend.map_sizes import SIDES
+from backend.map_sizes import POOLED, SIDES, axis_sides
 from backend.store import Analysis, Study
 from backend.words import is_delimiter
 
@@ -130,6 +130,8 @@ def computed(analysis: Analysis, kind: str, layers: tuple[int, ...], most: int) 
         for name in scores:
             grid = np.full((len(layers), most), np.nan)
             grid[where] = [np.nan if value is None else value for value in answer[name].to_pylist()]
+            if name == "delimiter_mass":
+                grid[[places[layer] for layer in layers if pooled_keys(analysis, kind, layer)]] = np.nan
             found[name] = grid
     return found
 
@@ -164,6 +166,11 @@ def seen_by(analysis: Analysis, kind: str, layer: int, positions: np.ndarray) ->
     before = np.searchsorted(positions, [last - n, last])
     first = answer["first_mass"].combine_chunks().is_valid().to_numpy(zero_copy_only=False)
     return head_scores.Seen(n.astype(np.float64), first, (before[1] - before[0]).astype(np.float64))
+
+
+def pooled_keys(analysis: Analysis, kind: str, layer: int) -> bool:
+    """Whether the keys of a layer stand for several tokens each, so that no token's kind is theirs."""
+    return axis_sides(analysis, kind, layer)[1].startswith(POOLED)
 
 
 def delimiters(analysis: Analysis, kind: str) -> list[int]:

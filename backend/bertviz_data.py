@@ -11,7 +11,7 @@ from math import isqrt
 import numpy as np
 
 from backend.errors import NoExactMap
-from backend.map_sizes import SIDES, map_sizes
+from backend.map_sizes import axis_labels, map_sizes
 from backend.store import Analysis
 
 VIEWS = ("head", "model", "neuron")
@@ -41,21 +41,24 @@ def feed(
     NoExactMap where no head of the layer, or for the neuron view not this one, has kept queries and keys.
     """
     infos = {info.layer: info for info in analysis.layers(kind)}
-    layers = near_layers(list(infos), layer, every) if view == "model" else [layer]
-    size = map_sizes(analysis)[kind][layer]
+    sizes = map_sizes(analysis)[kind]
+    size = sizes[layer]
+    alike = [one for one in infos if (sizes[one].queries, sizes[one].keys) == (size.queries, size.keys)]
+    layers = near_layers(alike, layer, every) if view == "model" else [layer]
     heads = max(infos[one].heads for one in layers)
     shown = 1 if view == "neuron" else heads * len(layers)
     most = max(2, min(MOST_TOKENS[view], isqrt(MOST_LINES[view] // shown)))
     queries = window(size.queries, most, start)
-    keys = queries if SIDES[kind][0] == SIDES[kind][1] else window(size.keys, most, start)
+    keys = window(size.keys, most, start)
     attention, held, missing = weights_of(analysis, kind, layers, heads, queries, keys)
     if missing == shown or (view == "neuron" and head not in analysis.exact_heads(layer, kind)):
         raise NoExactMap(f"The exact maps of layer {layer} were not kept, so this view has nothing to draw.")
+    names = labels(analysis, kind, layer)
     one = {
         "name": None,
         "attn": attention,
-        "left_text": labels(analysis, SIDES[kind][0], queries),
-        "right_text": labels(analysis, SIDES[kind][1], keys),
+        "left_text": names[0][queries.start : queries.stop],
+        "right_text": names[1][keys.start : keys.stop],
     }
     common = {"root_div_id": "bertviz", "layer": layer, "head": head}
     if view == "head":
@@ -119,7 +122,9 @@ def rounded(values: np.ndarray) -> list:
     return values.astype(np.float64).round(DIGITS).tolist()
 
 
-def labels(analysis: Analysis, side: str, places: range) -> list[str]:
-    """Display labels of a window."""
-    tokens = [token.label for token in analysis.tokens_list() if token.side == side]
-    return [tokens[place] for place in places]
+def labels(analysis: Analysis, kind: str, layer: int) -> tuple[list[str], list[str]]:
+    """Display labels of the queries and keys of a layer."""
+    by_side: dict[str, list[str]] = {}
+    for token in analysis.tokens_list():
+        by_side.setdefault(token.side, []).append(token.label)
+    return axis_labels(analysis, kind, layer, by_side)

@@ -8,13 +8,16 @@ and is the same where two heads differ only among the keys that stayed single.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from backend.errors import Refused
+from backend.map_sizes import map_sizes
 from backend.store import Analysis
+from backend.types import LayerInfo
 
 MOST_ROWS = 16  # sampled
 FIRST, NEAR, BLOCKS = 32, 128, 96  # keys that stay single at the start and around the row, and blocks for the others
@@ -28,14 +31,14 @@ Progress = Callable[[float], None]  # share done
 class Similarity:
     """Heads against heads."""
 
-    heads: tuple[tuple[int, int], ...]  # (layer, head) with an exact map, in order
+    heads: tuple[tuple[int, int], ...]  # (layer, head) with an exact map of the commonest size
     divergence: np.ndarray  # [heads, heads] mean Jensen-Shannon divergence in nats, 0 to ln 2
     places: np.ndarray  # [heads, 2] from the square root of the divergence by classical scaling
     shown: float  # the share of the squared distances that two dimensions hold, 0 to 1
     rows: tuple[int, ...]  # that were sampled
     bins: int  # keys and blocks of keys of the longest row
     merged: bool  # whether keys were gathered in blocks
-    missing: int  # heads without an exact map
+    missing: int  # heads without an exact map, or whose maps have another size
 
     def like(self, layer: int, head: int, most: int = 8) -> list[tuple[int, int, float]]:
         """(layer, head, divergence) of the heads most like one; [] where it has no exact map."""
@@ -48,7 +51,7 @@ class Similarity:
 
 def compare_heads(analysis: Analysis, kind: str, progress: Progress = lambda share: None) -> Similarity:
     """Compares all heads of a kind whose exact maps can be computed. Refused where there are fewer than two of them."""
-    infos = analysis.layers(kind)
+    infos, others = layers_of_one_size(analysis, kind)
     exact = {info.layer: analysis.exact_heads(info.layer, kind) for info in infos}
     heads = tuple((info.layer, head) for info in infos for head in exact[info.layer])
     if len(heads) < 2:
@@ -56,7 +59,7 @@ def compare_heads(analysis: Analysis, kind: str, progress: Progress = lambda sha
     if len(heads) > MOST_HEADS:
         raise Refused(f"{len(heads):,} heads are more than the {MOST_HEADS:,} that are compared at once.")
     rows = sampled_rows(analysis, kind, len(heads))
-    n_keys = analysis.table("layers", kind=kind)["keys"][0].as_py()
+    n_keys = map_sizes(analysis)[kind][infos[0].layer].keys
     causal = all(analysis.score(info.layer, kind).causal for info in infos)
     bins = [blocks_of(row, n_keys, causal) for row in rows]
     width = 1 + max(int(one.max()) for one in bins)
@@ -70,8 +73,17 @@ def compare_heads(analysis: Analysis, kind: str, progress: Progress = lambda sha
     shares /= shares.sum(-1, keepdims=True)
     divergence = divergences(shares, lambda share: progress(0.6 + 0.4 * share))
     places, shown = classical_scaling(np.sqrt(divergence))
-    missing = sum(info.heads for info in infos) - len(heads)
+    missing = others + sum(info.heads for info in infos) - len(heads)
     return Similarity(heads, divergence, places, shown, tuple(rows), width, width < n_keys, missing)
+
+
+def layers_of_one_size(analysis: Analysis, kind: str) -> tuple[list[LayerInfo], int]:
+    """The layers whose maps have the commonest size, and how many heads the other layers have."""
+    sizes = {layer: (size.queries, size.keys) for layer, size in map_sizes(analysis)[kind].items()}
+    common = Counter(sizes.values()).most_common(1)[0][0]
+    infos = analysis.layers(kind)
+    kept = [info for info in infos if sizes[info.layer] == common]
+    return kept, sum(info.heads for info in infos) - sum(info.heads for info in kept)
 
 
 def sampled_rows(analysis: Analysis, kind: str, n_heads: int) -> list[int]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from backend.map_sizes import SIDES
+from backend.map_sizes import SIDES, axis_sides, map_sizes, segment_sides
 from backend.store import Analysis
 from backend.words import Group, gather, groups, numbers_of
 
@@ -24,14 +24,19 @@ class Units:
     key_of: np.ndarray  # [Nk]
 
 
-def units_of(analysis: Analysis, kind: str, unit: str) -> Units:
-    """The units of both sides of a map."""
-    segments = analysis.segments() if len(SIDES[kind]) == 2 and SIDES[kind][0] == SIDES[kind][1] else []
+def units_of(analysis: Analysis, kind: str, layer: int, unit: str) -> Units:
+    """The units of both sides of a layer's map. Positions that stand for several tokens each are units of their own."""
+    size = map_sizes(analysis)[kind][layer]
+    by_side = {side: [token for token in analysis.tokens_list() if token.side == side] for side in SIDES[kind]}
+    owners = segment_sides(analysis)
     found = []
-    for side in SIDES[kind]:
-        tokens = [token for token in analysis.tokens_list() if token.side == side]
-        cut = groups(tokens, unit, segments)
-        found.append((cut, numbers_of(cut, len(tokens))))
+    for side, length in zip(axis_sides(analysis, kind, layer), (size.queries, size.keys), strict=True):
+        if side in by_side:
+            segments = [one for one, owner in zip(analysis.segments(), owners, strict=True) if owner == side]
+            cut = groups(by_side[side], unit, segments)
+        else:
+            cut = [Group(place, place + 1, "", str(place)) for place in range(length)]
+        found.append((cut, numbers_of(cut, length)))
     (queries, query_of), (keys, key_of) = found
     return Units(queries, keys, query_of, key_of)
 

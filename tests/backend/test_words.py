@@ -79,7 +79,7 @@ def test_no_token_is_lost_or_counted_twice():
 
 
 def test_units_of_a_stored_analysis_hold_both_sides(analysis):
-    units = units_of(analysis, "self", "token")
+    units = units_of(analysis, "self", 1, "token")
     assert len(units.queries) == len(units.keys) == 23 and list(units.query_of) == list(range(23))
 
 

@@ -35,7 +35,7 @@ def test_ranked_heads_without_baseline_draw_no_line():
 def test_row_bars_have_one_bar_per_key_with_literal_labels():
     weights = np.full(len(HOSTILE), 1 / len(HOSTILE))
     rows = values_of(row_bars(weights, np.ones(len(HOSTILE), bool), HOSTILE, sinks=(0,)))
-    assert [row["label"] for row in rows] == [f"{index} {label}" for index, label in enumerate(HOSTILE)]
+    assert [row["whole"] for row in rows] == [f"{index} {label}" for index, label in enumerate(HOSTILE)]
     assert [row["what"] for row in rows] == ["sink"] + ["key"] * (len(HOSTILE) - 1)
 
 

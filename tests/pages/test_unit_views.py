@@ -33,6 +33,10 @@ def words(n):
     return [Group(at, at + 1, "w", f"w{at}") for at in range(n)]
 
 
+def labels(n):
+    return [f"w{at}" for at in range(n)]
+
+
 def test_text_is_coloured_by_the_row_of_the_link(open_page, library):
     analysis = Library(library.folder).open(library.plain)
     app = open_page("heads", analysis=library.plain, part="text", layer="1", head="2", tokens="20")
@@ -137,15 +141,15 @@ def test_case_58_lines_have_a_stated_bound():
 def test_sentences_name_what_they_see():
     seen = np.ones(5, bool)
     row = np.array([0.71, 0.1, 0.1, 0.05, 0.04])
-    assert from_sentence(row, seen, words(5), [4]) == "71 % of this row is on key 0 “w0”, the first token: a sink."
-    assert "the token itself" in from_sentence(row[::-1], seen, words(5), [4])
-    assert "the one just before" in from_sentence(np.array([0.1, 0.1, 0.1, 0.6, 0.1]), seen, words(5), [4])
-    assert from_sentence(np.full(5, 0.2), seen, words(5), [4]).startswith(
+    assert from_sentence(row, seen, labels(5), [4]) == "71 % of this row is on key 0 “w0”, the first token: a sink."
+    assert "the token itself" in from_sentence(row[::-1], seen, labels(5), [4])
+    assert "the one just before" in from_sentence(np.array([0.1, 0.1, 0.1, 0.6, 0.1]), seen, labels(5), [4])
+    assert from_sentence(np.full(5, 0.2), seen, labels(5), [4]).startswith(
         "The attention is spread: no key gets more than 20 %"
     )
-    assert from_sentence(row, np.zeros(5, bool), words(5), [0]) == "The chosen queries see no key."
-    assert "3 rows, on average," in from_sentence(row, seen, words(5), [2, 3, 4])
-    column = to_sentence(np.array([0.0, 0.5, 0.3]), np.array([False, True, True]), words(3), words(3), [1])
+    assert from_sentence(row, np.zeros(5, bool), labels(5), [0]) == "The chosen queries see no key."
+    assert "3 rows, on average," in from_sentence(row, seen, labels(5), [2, 3, 4])
+    column = to_sentence(np.array([0.0, 0.5, 0.3]), np.array([False, True, True]), labels(3), labels(3), [1])
     assert column == "1 “w1” gets 40 % of a row that may look there, on average; most from query 1 “w1”: 50 %."
 
 

@@ -6,7 +6,10 @@ from collections.abc import Sequence
 
 import altair as alt
 
+from pages.shared.view_state import shorten
+
 TAKEN_COLOUR, OTHER_COLOUR = "#e4572e", "#6f7f99"
+LONGEST = 18  # characters of a label; longer ones lose their middle and are whole on hover
 
 
 def candidates(labels: Sequence[str], probabilities: Sequence[float], taken: int | None) -> alt.Chart:
@@ -14,7 +17,8 @@ def candidates(labels: Sequence[str], probabilities: Sequence[float], taken: int
     rows = [
         {
             "rank": rank,
-            "label": f"{rank} {label}" + (" ◂" if rank == taken else ""),
+            "label": f"{rank} {shorten(label, LONGEST)}" + (" ◂" if rank == taken else ""),
+            "whole": label,
             "probability": float(value),
             "what": "taken" if rank == taken else "other",
         }
@@ -26,14 +30,14 @@ def candidates(labels: Sequence[str], probabilities: Sequence[float], taken: int
         .mark_bar()
         .encode(
             x=alt.X("probability:Q", title="probability", axis=alt.Axis(format="%", tickCount=4)),
-            y=alt.Y("label:N", sort=names, title=None, axis=alt.Axis(labelLimit=140, labelOverlap=False)),
+            y=alt.Y("label:N", sort=names, title=None, axis=alt.Axis(labelLimit=170, labelOverlap=False)),
             color=alt.Color(
                 "what:N",
                 scale=alt.Scale(domain=["taken", "other"], range=[TAKEN_COLOUR, OTHER_COLOUR]),
                 legend=None,
             ),
             tooltip=[
-                alt.Tooltip("label:N", title="token"),
+                alt.Tooltip("whole:N", title="token"),
                 alt.Tooltip("probability:Q", title="probability", format=".4~g"),
             ],
         )

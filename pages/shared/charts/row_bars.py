@@ -7,7 +7,10 @@ from collections.abc import Sequence
 import altair as alt
 import numpy as np
 
+from pages.shared.view_state import shorten
+
 SINK_COLOUR, OTHER_COLOUR, BASELINE_COLOUR = "#d0611c", "#6f7f99", "#808080"
+LONGEST = 16  # characters of a label; longer ones lose their middle and are whole on hover
 
 
 def row_bars(
@@ -21,7 +24,8 @@ def row_bars(
     rows = [
         {
             "key": int(key),
-            "label": f"{key} {labels[key]}",
+            "label": f"{key} {shorten(labels[key], LONGEST)}",
+            "whole": f"{key} {labels[key]}",
             "weight": float(weights[key]),
             "what": "sink" if key in sinks else "key",
         }
@@ -32,7 +36,9 @@ def row_bars(
         alt.Chart(alt.Data(values=rows))
         .mark_bar()
         .encode(
-            x=alt.X("label:N", sort=names, title="key", axis=alt.Axis(labelAngle=-90, labelLimit=90, labelFlush=False)),
+            x=alt.X(
+                "label:N", sort=names, title="key", axis=alt.Axis(labelAngle=-90, labelLimit=130, labelFlush=False)
+            ),
             y=alt.Y("weight:Q", title="weight", axis=alt.Axis(tickCount=4, labelFlush=False)),
             color=alt.Color(
                 "what:N",
@@ -40,7 +46,7 @@ def row_bars(
                 scale=alt.Scale(domain=["key", "sink"], range=[OTHER_COLOUR, SINK_COLOUR]),
                 legend=alt.Legend(orient="top") if any(key in sinks for key in keys) else None,
             ),
-            tooltip=[alt.Tooltip("label:N", title="key"), alt.Tooltip("weight:Q", title="weight", format=".4~g")],
+            tooltip=[alt.Tooltip("whole:N", title="key"), alt.Tooltip("weight:Q", title="weight", format=".4~g")],
         )
     )
     seen = int(np.count_nonzero(visible))

@@ -109,7 +109,10 @@ def draw_candidates(tokens: list[Token], place: int, rows: list[dict]) -> None:
 
 def draw_text(state: ViewState, analysis: Analysis, tokens: list[Token], place: int) -> None:
     """What the chosen head looked at from the token that the candidates follow."""
-    units = units_of(analysis, state.kind, "token")
+    units = units_of(analysis, state.kind, state.layer, "token")
+    if len(units.queries) != len(tokens):
+        st.text("The positions of this layer stand for several tokens each, so no row belongs to this step.")
+        return
     try:
         values, visible = profile(analysis, state.layer, state.head, state.kind, units, [place], "from")
     except NoExactMap as error:
@@ -126,4 +129,4 @@ def draw_text(state: ViewState, analysis: Analysis, tokens: list[Token], place: 
         may_choose=False,
     )
     text_view(view, lambda numbers: None, key=KEY + "_text")
-    st.text(from_sentence(values, visible, units.keys, [place]))
+    st.text(from_sentence(values, visible, [group.label for group in units.keys], [place]))

@@ -13,7 +13,7 @@ from backend.words import Group
 from pages.shared.address import select
 from pages.shared.line_view import MOST_LINES, MOST_UNITS, LineView, line_view, strongest
 from pages.shared.panels.figure import figure
-from pages.shared.panels.head_map import sink_keys
+from pages.shared.panels.sink_keys import sink_keys
 from pages.shared.panels.unit_choice import special_choice, unit_choice, unit_of, units_here
 from pages.shared.panels.unit_sentences import share
 from pages.shared.view_state import Span, ViewState

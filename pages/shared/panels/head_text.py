@@ -12,7 +12,7 @@ from backend.unit_attention import DIRECTIONS, Units, profile
 from backend.words import Group
 from pages.shared.address import select
 from pages.shared.panels.figure import figure
-from pages.shared.panels.head_map import sink_keys
+from pages.shared.panels.sink_keys import sink_keys
 from pages.shared.panels.unit_choice import special_choice, unit_choice, unit_of, units_here
 from pages.shared.panels.unit_sentences import from_sentence, named, share, to_sentence
 from pages.shared.text_view import MOST_CHOSEN, TextView, text_view
@@ -69,7 +69,7 @@ def draw(
     special = {at for at, group in enumerate(answered) if group.special} if hide else set()
     shown = [at for at in range(len(answered)) if at not in special]
     place = {at: number for number, at in enumerate(shown)}
-    who = ", ".join(named(number, asked[number], 20) for number in chosen[:4]) + (
+    who = ", ".join(named(number, asked[number].label, 20) for number in chosen[:4]) + (
         " and more" if len(chosen) > 4 else ""
     )
     same = state.kind != "cross"
@@ -88,10 +88,11 @@ def draw(
     else:
         text_view(view, lambda numbers: None, key=f"{KEY}_view")
         pick_other_side(asked, chosen)
+    labels = [group.label for group in answered]
     said = (
-        from_sentence(values, visible, answered, chosen)
+        from_sentence(values, visible, labels, chosen)
         if direction == "from"
-        else to_sentence(values, visible, answered, asked, chosen)
+        else to_sentence(values, visible, labels, [group.label for group in asked], chosen)
     )
     figure(
         KEY,
@@ -124,7 +125,7 @@ def pick_other_side(units: list[Group], chosen: list[int]) -> None:
     st.multiselect(
         "Chosen",
         range(len(units)),
-        format_func=lambda number: named(number, units[number]),
+        format_func=lambda number: named(number, units[number].label),
         key=f"{KEY}_other",
         max_selections=MOST_CHOSEN,
         on_change=lambda: take(units, st.session_state[f"{KEY}_other"]),

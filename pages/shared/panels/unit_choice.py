@@ -43,11 +43,11 @@ def special_choice(state: ViewState, key: str) -> bool:
     return state.more("special") == "hide"
 
 
-@st.cache_resource(max_entries=32, show_spinner=False)
-def _units(_analysis: Analysis, id: str, kind: str, unit: str) -> Units:
-    return units_of(_analysis, kind, unit)
+@st.cache_resource(max_entries=64, show_spinner=False)
+def _units(_analysis: Analysis, id: str, kind: str, layer: int, unit: str) -> Units:
+    return units_of(_analysis, kind, layer, unit)
 
 
 def units_here(state: ViewState, analysis: Analysis) -> Units:
     """The units of the address, cut once per analysis."""
-    return _units(analysis, analysis.id, state.kind, unit_of(state))
+    return _units(analysis, analysis.id, state.kind, state.layer, unit_of(state))

@@ -6,14 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from backend.words import Group
-
 SINK_SHARE = 0.3  # of a row on the first token: called a sink
 
 
-def named(number: int, group: Group, most: int = 40) -> str:
+def named(number: int, label: str, most: int = 40) -> str:
     """`12 “·cat”`: number and label, a long one cut in the middle."""
-    label = group.label
     return f"{number} “{label if len(label) <= most else f'{label[: most // 2]}…{label[-most // 2 :]}'}”"
 
 
@@ -24,8 +21,8 @@ def share(value: float) -> str:
     return f"{value:.0%}".replace("%", " %") if value >= 0.0995 else f"{100 * value:.2g} %"
 
 
-def from_sentence(values: np.ndarray, visible: np.ndarray, keys: Sequence[Group], chosen: Sequence[int]) -> str:
-    """Where the chosen queries look."""
+def from_sentence(values: np.ndarray, visible: np.ndarray, keys: Sequence[str], chosen: Sequence[int]) -> str:
+    """Where the chosen queries look. keys: their labels."""
     who = "this row" if len(chosen) == 1 else f"these {len(chosen)} rows, on average,"
     seen = int(np.count_nonzero(visible))
     if seen == 0:
@@ -49,7 +46,7 @@ def from_sentence(values: np.ndarray, visible: np.ndarray, keys: Sequence[Group]
 
 
 def to_sentence(
-    values: np.ndarray, visible: np.ndarray, queries: Sequence[Group], keys: Sequence[Group], chosen: Sequence[int]
+    values: np.ndarray, visible: np.ndarray, queries: Sequence[str], keys: Sequence[str], chosen: Sequence[int]
 ) -> str:
     """Who looks at the chosen keys."""
     seen = np.flatnonzero(visible)
