@@ -19,3 +19,18 @@ def test_readme_names_the_two_commands():
     readme = (Path(PROJECT) / "README.md").read_text("utf-8")
     assert "make run" in readme
     assert "make test" in readme
+
+
+def test_labels_and_numbers_of_heads_are_documented_with_their_limits():
+    from backend import head_labels, head_scores
+    from pages.shared.panels.head_parts import PARTS
+
+    text = (DOCS / "heads.md").read_text("utf-8")
+    for name, label in head_labels.all().items():
+        row = next(line for line in text.splitlines() if line.startswith(f"| `{name}` |"))
+        for one in label.conditions:
+            assert (
+                f"{one.score}{' / its uniform value' if one.relative else ''} {'>' if one.above else '<'} {one.limit:g}"
+                in row
+            )
+    assert all(f"`{name}`" in text for name in (*head_scores.all(), *PARTS))
