@@ -161,4 +161,12 @@ TERMS = {
         range=SHARE,
         baseline="of a random order of K parts: recall@k = k / K",
     ),
+    "verdict": Term(
+        caption="Whether a method changed the probability of the answer by more than chance over the starting orders.",
+        formula="better (worse): the 95 % interval of the mean of ln p after - ln p before is above (below) 0; Student's "
+        "t over the orders",
+        unit="nats",
+        range=(-math.inf, math.inf),
+        baseline="0 for the prompt as it is",
+    ),
 }
