@@ -21,17 +21,18 @@ def store(
     *,
     n_tokens: int = 24,
     layers: tuple[int, ...] = (0, 1),
-    heads: int = 4,
+    heads: int | tuple[int, ...] = 4,
     exact: tuple[int, ...] | None = None,
     text: str = "w" * 24,
     id: str | None = None,
     **entry,
 ) -> str:
-    """Writes one analysis and returns its id. `entry`: visibility, owner, title, tags."""
+    """Writes one analysis, returns its id. heads: of every layer, or each. `entry`: visibility, owner, title, tags."""
     generator = torch.Generator().manual_seed(n_tokens)
     with AnalysisWriter(library, id=id) as writer:
-        for layer in layers:
-            writer.layer(record(layer, n_tokens, heads, range(heads) if exact is None else exact, generator))
+        counts = (heads,) * len(layers) if isinstance(heads, int) else heads
+        for layer, count in zip(layers, counts, strict=True):
+            writer.layer(record(layer, n_tokens, count, range(count) if exact is None else exact, generator))
         info = {
             "model": "tiny",
             "prompt": {"text": text},

@@ -24,6 +24,7 @@ def library(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
     store(folder, id="short-one", text=HOSTILE, n_tokens=40, layers=(0, 1, 2))
     store(folder, id="long-one", text="word " * 400, n_tokens=600, exact=(0, 1))
+    store(folder, id="unlike", heads=(4, 2))
     return Library(folder)
 
 
@@ -263,3 +264,31 @@ def in_pane(page, at: int, across: float, down: float) -> tuple[float, float]:
     box = page.locator(".hw-over").nth(at).bounding_box()
     side = box["width"] - SIDES
     return box["x"] + LEFT + across * side, box["y"] + TOP + down * side
+
+
+def test_layers_with_unlike_numbers_of_heads(page, address, library):
+    open_heads(page, address, "analysis=unlike&head=3")
+    widths = page.locator(".hg-strip").evaluate_all("all => all.map(one => one.offsetWidth)")
+    assert widths[0] > 1.9 * widths[1]
+    page.locator(".hg-scroll").press("ArrowDown")
+    assert becomes(page, lambda: (query_of(page).get("layer"), query_of(page).get("head")), ("1", "1")) == ("1", "1")
+    page.get_by_role("button", name="By value").click()
+    page.locator(".hg-single").nth(5).wait_for()
+    assert page.locator(".hg-single").count() == 6
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_case_55_the_chosen_head_stays_chosen(chromium, address, scheme):
+    context = chromium.new_context(viewport={"width": 1280, "height": 720}, color_scheme=scheme)
+    page = context.new_page()
+    open_heads(page, address, "analysis=short-one&layer=1&head=3")
+    marked = page.locator(".hg-strip").nth(1).locator(".hg-selected")
+    assert marked.count() == 1, "the head of the link is marked the first time"
+    click_head(page, 2, 1)
+    assert becomes(page, lambda: query_of(page).get("head"), "1") == "1"
+    page.get_by_role("link", name="Glossary").click()
+    page.get_by_text("What does each number mean?").wait_for()
+    page.get_by_role("link", name="Heads", exact=True).click()
+    page.wait_for_selector(READY)
+    assert page.locator(".hg-strip").nth(2).locator(".hg-selected").count() == 1
+    context.close()

@@ -54,16 +54,16 @@ class MadeMap:
 
 def pooled(values: np.ndarray, visible: np.ndarray, size: int, how: str) -> tuple[np.ndarray, np.ndarray]:
     """Mean or largest of the visible cells of each block, straight from the definition."""
-    edges = [np.arange(min(size, n) + 1) * n // min(size, n) for n in values.shape]
-    shape = tuple(len(edge) - 1 for edge in edges)
-    out, seen = np.full(shape, np.nan, np.float32), np.zeros(shape, bool)
-    for p in range(shape[0]):
-        for q in range(shape[1]):
-            block = np.s_[edges[0][p] : edges[0][p + 1], edges[1][q] : edges[1][q + 1]]
-            if visible[block].any():
-                seen[p, q] = True
-                out[p, q] = getattr(np, how)(values[block][visible[block]])
-    return out, seen
+    edges = [np.arange(min(size, n)) * n // min(size, n) for n in values.shape]
+
+    def over_blocks(function: np.ufunc, cells: np.ndarray) -> np.ndarray:
+        return function.reduceat(function.reduceat(cells, edges[0], axis=0), edges[1], axis=1)
+
+    counts = over_blocks(np.add, visible.astype(np.int64))
+    hidden = 0.0 if how == "mean" else -np.inf
+    found = over_blocks(np.add if how == "mean" else np.maximum, np.where(visible, values, hidden).astype(float))
+    found = found / np.maximum(counts, 1) if how == "mean" else found
+    return np.where(counts > 0, found, np.nan).astype(np.float32), counts > 0
 
 
 def encode(header: dict, values: np.ndarray, visible: np.ndarray) -> bytes:

@@ -208,6 +208,7 @@ class MapCanvas {
     const { dataset } = this.frame;
     dataset.state = this.store.busy ? "loading" : this.layers(this.panes[0]).length ? "ready" : "failed";
     if (dataset.state === "ready") this.tellPainted();
+    dataset.head = this.panes[0].name;
     dataset.level = this.panes[0].source.small ? 0 : (this.panes[0].level ?? "overview");
   }
 

@@ -44,7 +44,8 @@ function decodeTile(buffer) {
   const bits = bytes.subarray(start + count * size);
   const visible = new Uint8Array(count);
   for (let i = 0; i < count; i++) visible[i] = (bits[i >> 3] >> (7 - (i & 7))) & 1;
-  return { exact: header.exact === true, rows: header.rows, columns: header.columns, height, width, values, visible };
+  const sampled = header.values === "sampled";
+  return { exact: header.exact === true, sampled, rows: header.rows, columns: header.columns, height, width, values, visible };
 }
 
 /** Fetches pieces of maps: newest wish first, at most MOST_REQUESTS at once, what nobody wants any more is aborted. */

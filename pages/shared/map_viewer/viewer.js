@@ -417,7 +417,8 @@ class MapViewer extends MapCanvas {
     if (!exact.visible) return `${where} · not visible: this query may not see this key (not a zero)`;
     if (pooled) {
       const [rows, columns] = [exact.rows, exact.columns].map(([a, b]) => (b - a > 1 ? `${a}–${b - 1}` : `${a}`));
-      const told = `${this.look.how} weight ${number(exact.value, 4)} over the visible cells (pooled)`;
+      const from = read?.tile.sampled ? "over the visible cells of sampled rows" : "over the visible cells (pooled)";
+      const told = `${this.look.how} weight ${number(exact.value, 4)} ${from}`;
       return `${which}queries ${rows} → keys ${columns} · ${told}`;
     }
     return `${where} · weight ${number(exact.value, 4)}${row ? this.comparison(row, exact.value) : ""}`;
