@@ -8,16 +8,29 @@ from pages.shared.address import select
 from pages.shared.frame import frame, opened
 from pages.shared.panels.readable import readable
 from pages.shared.panels.sparsity_cost import sparsity_cost
+from pages.shared.panels.sparsity_dense import sparsity_dense
+from pages.shared.panels.sparsity_keys import sparsity_keys
 from pages.shared.panels.sparsity_policies import sparsity_policies
+from pages.shared.panels.sparsity_prompts import sparsity_prompts
 from pages.shared.panels.sparsity_shape import sparsity_shape
 from pages.shared.view_state import ViewState
 
 PARTS = {
-    "shape": "How concentrated, which pattern?",
-    "policies": "What would a policy keep?",
-    "cost": "What would it cost?",
+    "shape": "Concentration and patterns",
+    "policies": "Policies",
+    "cost": "Real cost",
+    "dense": "Dense heads",
+    "keys": "Keys",
+    "prompts": "Prompts",
 }
-DRAW = {"shape": sparsity_shape, "policies": sparsity_policies, "cost": sparsity_cost}
+DRAW = {
+    "shape": sparsity_shape,
+    "policies": sparsity_policies,
+    "cost": sparsity_cost,
+    "dense": sparsity_dense,
+    "keys": sparsity_keys,
+    "prompts": sparsity_prompts,
+}
 KEY = "headwater_sparsity_part"
 
 

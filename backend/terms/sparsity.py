@@ -170,4 +170,63 @@ TERMS = {
         "",
         "Quest",
     ),
+    "dense_heads": Term(
+        "Key heads that are left whole while all others drop keys, the worst ones first.",
+        "order: KL(with this key head alone shortened || dense), largest first; curve: KL with the first ones "
+        "left whole",
+        "nats",
+        (0, math.inf),
+    ),
+    "key_rank": Term(
+        "How many directions hold a share of the variance of a head's keys.",
+        "min r: the r largest eigenvalues of the covariance of k hold the share; centred, over the tokens of the text",
+        "directions",
+        (1, math.inf),
+        "all of them, nearly",
+        "Loki",
+    ),
+    "score_recall": Term(
+        "How many of a row's strongest keys are found with scores of fewer directions.",
+        "share of the strongest tenth of the visible keys that q . P_r P_r' k puts into its own strongest tenth",
+        "share",
+        (0, 1),
+        "a tenth",
+        "Loki",
+    ),
+    "weight_rank": Term(
+        "How many directions the weights of a head can compare or write.",
+        "numerical rank: singular values of W_Q W_K' (or W_V W_O) above max(shape) eps s_1; effective rank: exp of the "
+        "entropy of s / sum s",
+        "directions",
+        (0, math.inf),
+    ),
+    "temporal_similarity": Term(
+        "How alike a row is to the one before it.",
+        "cos(A_t, A_(t-1)) key by key, and with A_(t-1) moved on by one key; strongest tenth of the keys shared "
+        "over those "
+        "of either; mass of row t on the strongest tenth of row t-1 and on itself",
+        "cosine, share",
+        (0, 1),
+        "near 1 key by key",
+        "AttentionPredictor",
+    ),
+    "local_suffices": Term(
+        "The share of rows for which the neighbourhood holds nearly everything.",
+        "share of rows with at least 99 % of the mass on the last w and the first 4 keys; w = 256, of short "
+        "texts a quarter",
+        "share of rows",
+        (0, 1),
+        "the share of rows that see no more than those keys",
+        "All-or-Here",
+    ),
+    "qada": Term(
+        "Whether the need for far keys can be seen from the near ones.",
+        "m_loc = sigmoid(lse_near - lse_far), lse_far predicted as ln N + s q.mu + s^2 q' Sigma q / 2 from the "
+        "mean and "
+        "covariance of the far keys; agreement: same side of 0.6 (unverified default)",
+        "share",
+        (0, 1),
+        "the share of near keys",
+        "QAdA",
+    ),
 }

@@ -6,9 +6,10 @@ import pytest
 
 from backend.models import LoadedModel
 from backend.store import Library
-from backend.studies import run_study
+from backend.studies import dense_heads, key_dimensions, prompt_patterns, run_study
 from backend.studies.policy_sweep import STUDY, Parameters
 from tests.backend.tiny import build, ids
+from tests.backend.tiny_tokenizers import byte_level
 from tests.stored import HOSTILE, store
 
 
@@ -146,3 +147,43 @@ def test_a_run_is_shown_from_its_link(page, library, sweep, texts):
 def test_a_link_to_a_run_that_is_not_there_shows_another(page, library, sweep):
     said = plain(page(analysis=library.plain, part="cost", study=sweep.id, run="<b>:7"))
     assert "Window with 25 % kept" in said
+
+
+def test_keys_of_the_chosen_head(page, library):
+    said = plain(page(analysis=library.plain, part="keys", layer="1", head="2"))
+    assert "of 8 directions hold 90 % of the variance" in said and "Near keys (the last 10 and the first 4)" in said
+    assert "unverified default" in said and "From one row to the next, head 1.2" in said
+    assert "of 8 heads the last 10 keys and the first 4" in said
+
+
+TOKENS = tuple(ids(28)[0].tolist())
+RUNS = {
+    "dense": (dense_heads, {"token_ids": TOKENS, "subject": "a", "policy": "window", "budget": 0.3}),
+    "keys": (key_dimensions, {"token_ids": TOKENS, "subject": "a"}),
+    "prompts": (prompt_patterns, {"samples": 2, "length": 20, "policies": ("window",)}),
+}
+SAID = {
+    "dense": ("Key heads that lose most when they alone drop keys", "Greedy: heads in the order", "of damage; with"),
+    "keys": ("Directions for 90 % of the variance, mean over layers", "before the rotary embedding", "effective rank"),
+    "prompts": (
+        "of 16 heads have the same pattern on all 2 prompts",
+        "With 25 % of the keys, Window retains",
+        "Head 0.0",
+    ),
+}
+
+
+@pytest.mark.parametrize("part", sorted(RUNS))
+def test_what_a_study_found_is_shown_from_its_link(page, library, part):
+    module, given = RUNS[part]
+    model = LoadedModel.wrap(build("llama", vocab_size=400), byte_level())
+    study = run_study(module.STUDY, model, module.Parameters(**given), library=Library(library.folder))
+    said = plain(page(analysis=library.plain, part=part, study=study.id))
+    for words in SAID[part]:
+        assert words in said, words
+
+
+@pytest.mark.parametrize("part", ["dense", "prompts"])
+def test_without_a_study_the_part_says_what_it_would_show(page, library, part):
+    said = plain(page(analysis=library.plain, part=part))
+    assert "better left dense" in said or "patterns a head always has" in said

@@ -22,9 +22,12 @@ LOOK = {
 
 
 def pattern_grid(
-    rows: Sequence[dict], words: dict[str, str], *, selected: tuple[int, int], retained: str
+    rows: Sequence[dict], words: dict[str, str], *, selected: tuple[int, int], retained: str, fade: str | None = None
 ) -> alt.LayerChart:
-    """rows: layer, head, pattern, retained (share or None). words: pattern -> name. retained: what that share is."""
+    """rows: layer, head, pattern, retained (share or None). words: pattern -> name. retained: what that share is.
+
+    fade: "kept" draws a cell the fainter the smaller its share is.
+    """
     cells = [
         {
             "layer": row["layer"],
@@ -50,6 +53,9 @@ def pattern_grid(
                 scale=alt.Scale(domain=names, range=[colour for _, colour in LOOK.values()]),
                 legend=alt.Legend(orient="top", columns=3, labelLimit=140),
             ),
+            opacity=alt.Opacity(f"{fade}:Q", scale=alt.Scale(domain=[0, 1], range=[0.1, 1]), legend=None)
+            if fade
+            else alt.value(1),
             tooltip=[
                 alt.Tooltip("layer:O", title="layer"),
                 alt.Tooltip("head:O", title="head"),

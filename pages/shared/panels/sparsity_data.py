@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import streamlit as st
 
+from backend.map_sizes import map_sizes
 from backend.sparsity.head_table import layer_rows
+from backend.sparsity.local import WINDOW, local_suffices
+from backend.sparsity.rows import read_head
 from backend.store import Analysis
 from pages.shared.address import select
 from pages.shared.view_state import ViewState
@@ -71,3 +74,27 @@ def coverage_of_heads(_analysis: Analysis, id: str, kind: str) -> list[dict]:
 def coverage_along(analysis: Analysis, kind: str, layer: int, head: int) -> list[dict]:
     """query percent keys visible_keys of the sampled rows of one head."""
     return analysis.sql(ALONG, (kind, layer, head)).to_pylist()
+
+
+def windows_of_heads(analysis: Analysis, kind: str) -> tuple[int, list[dict]]:
+    """The window that is called near, and layer head local_suffices of all heads with exact maps."""
+    layers = analysis.layers(kind)
+    keys = map_sizes(analysis)[kind][layers[0].layer].keys
+    near = min(WINDOW, max(2, keys // 4))
+    found: list[dict] = []
+    place = st.empty()
+    for at, layer in enumerate(layers):
+        if at and not at % 3:
+            place.progress(at / len(layers), text=f"Looking at the rows of layer {at} of {len(layers)}")
+        found += _near(analysis, analysis.id, kind, layer.layer, near)
+    place.empty()
+    return near, found
+
+
+@st.cache_data(max_entries=2048, show_spinner=False)
+def _near(_analysis: Analysis, id: str, kind: str, layer: int, near: int) -> list[dict]:
+    found = []
+    for head in _analysis.exact_heads(layer, kind):
+        measured, _ = read_head(_analysis, kind, layer, head)
+        found.append({"layer": layer, "head": head, "local_suffices": local_suffices(measured, near)})
+    return found

@@ -111,7 +111,7 @@ def sentence(rows: list[dict], choice: PolicyChoice, n: int, shelf: dict) -> str
 
 def notes(found: Kept, choice: PolicyChoice, part: Segment | None, reachable: int) -> str:
     """What was counted and what was not."""
-    said = ["What is retained is not what the model would answer: the part on cost runs it."]
+    said = ["What is retained is not what the model would answer: the part Real cost runs it."]
     outcome = found.outcomes.get(choice.policy)
     if outcome is not None and outcome.note:
         said.append(outcome.note)
