@@ -129,7 +129,7 @@ TERMS = {
         baseline="logit: the same for all keys of a row; weight: mean of 1 / n_i",
         source="after StreamingLLM (arXiv 2309.17453), figure 2, whose averaging is not published",
     ),
-    "retained_mass": Term(
+    "streaming_mass": Term(
         caption="What the full run's attention gives to the keys that a window keeps.",
         formula="exp(lse over kept keys - lse over all), mean over heads and the rows that lose a key",
         unit="share",

@@ -53,7 +53,7 @@ def result(state: ViewState, study: Study) -> None:
             f"attention of the rows that lose a key; {first} first keys and the last {smallest - first} hold "
             f"{share(by[BOTH, smallest]['retained'])}.",
             table=table,
-            terms=("retained_mass",),
+            terms=("streaming_mass",),
         )
     with cost:
         lines = [{**row, "value": row["perplexity"]} for row in rows if row["budget"]]
