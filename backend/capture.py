@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 import torch
 from torch import Tensor, nn
 
-from backend.attention import Call, implementation, switched
+from backend.attention import Call, implementation, plain, switched
 from backend.dense import Softmax, described, stand_ins, watched
 from backend.errors import NotFound, Refused
 from backend.intervene import Plan, plan
@@ -70,6 +70,8 @@ class Session:
 
     def site_of(self, module: nn.Module) -> Site | None:
         """The site of this call; None for one that the survey did not meet."""
+        if module not in self.sites:
+            return None
         turn = self.calls.get(module, 0)
         self.calls[module] = turn + 1
         return self.sites[module][turn] if turn < len(self.sites[module]) else None
@@ -90,6 +92,8 @@ class Session:
     def attend(self, call: Call) -> Tensor:
         """The handler of the attention interface: compute, measure, hand over."""
         site = self.site_of(call.module)
+        if site is None:  # a part that the probe did not run: the picture tower beside a text model
+            return plain(call)
         request = self.request_of(site, call.query.device)
         attended, score = self.plan.attend(
             site.info, call.query, call.key, call.value, call.score, request, impl=self.impl

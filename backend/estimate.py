@@ -18,6 +18,7 @@ from torch import nn
 from backend.errors import Refused
 from backend.models import LoadedModel
 from backend.options import MEGABYTE, Options, exact_heads
+from backend.probes import first_weight
 from backend.settings import DISK_RESERVE_MB
 from backend.sites import survey
 from backend.store.database import WRITER_MEMORY
@@ -125,7 +126,7 @@ _speeds_lock = threading.Lock()
 
 def work(model: LoadedModel, n_tokens: int) -> float:
     """Floating-point operations of one forward pass with measuring."""
-    inputs = model.model.get_input_embeddings().weight
+    inputs = first_weight(model.model)
     head = model.model.get_output_embeddings()
     parameters = sum(p.numel() for p in model.model.parameters())
     if head is None or head.weight is not inputs:

@@ -14,8 +14,8 @@ import torch
 
 from backend.errors import Refused
 from backend.models import LoadedModel
+from backend.probes import without_cache
 from backend.prompts import EncodedPrompt, check_length, search, tokenise
-from backend.sites import without_cache
 from backend.tokens import token_table
 from backend.types import Segment, Token
 

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from backend.capture import capture
 from backend.models import LoadedModel
-from backend.sites import probe_inputs, survey
+from backend.probes import probe_inputs
+from backend.sites import survey
 from kernels.measures import NOTHING
 
 CLOSE = 1e-3  # of the largest entry: turned by hand and turned by the model must agree so well

@@ -20,6 +20,7 @@ from backend.interventions import sentences
 from backend.models import LoadedModel
 from backend.next_token import NextToken, Tap, tapped
 from backend.options import Options
+from backend.probes import first_weight
 from backend.prompts import EncodedPrompt
 from backend.reading import Reading, written_target
 from backend.run_layers import Layers
@@ -230,7 +231,7 @@ def resolved(impl: str, model: LoadedModel) -> str:
                 f"Options.impl: {model.name} computes its own softmax, which is captured as it is: leave auto."
             )
         return "dense"
-    weight = model.model.get_input_embeddings().weight
+    weight = first_weight(model.model)
     why_not = why_no_triton(weight)
     if impl == "triton" and why_not is not None:
         raise Refused(f'Options.impl "triton": {why_not} Choose "auto" or "tiled".')

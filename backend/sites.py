@@ -7,22 +7,20 @@ transformers' attention interface is surveyed through its softmaxes (backend/den
 
 from __future__ import annotations
 
-import inspect
 import weakref
 from dataclasses import dataclass, field, replace
 
-import torch
 from torch import Tensor, nn
 
 from backend.attention import Call, implementation, switched
 from backend.dense import Softmax, described, watched
 from backend.errors import Refused
 from backend.families import family_of, mixer_name, steady
+from backend.probes import PROBE_TOKENS, is_encoder_decoder, probe_inputs
 from backend.types import LayerInfo
 from kernels.api import attend
 from kernels.measures import NOTHING
 
-PROBE_TOKENS = 6
 SIZES = ("heads", "key_heads", "head_dim", "value_dim")
 
 
@@ -35,6 +33,7 @@ class Site:
     block: nn.Module | None  # the layer that holds the module; its input is the residual stream
     causal: bool
     projection: nn.Module | None  # W_O where it is a plain matrix applied to the attention output
+    length: tuple[int, int] = (0, 0)  # queries and keys of the probe; every prompt's, where a picture has one size
     factor: Tensor | None = field(default=None, repr=False)  # of W_O per head, see capture.output_norm
     stamp: tuple[int, int] | None = None  # the weights that the factor was made of
 
@@ -77,7 +76,7 @@ def surveyed(model: nn.Module, *, dense: bool) -> Survey:
     infos = number(model, found)
     modules = dict(model.named_modules())
     sites = [
-        Site(info, one.module, modules.get(block_name(info.module)), one.causal, one.projection)
+        Site(info, one.module, modules.get(block_name(info.module)), one.causal, one.projection, one.length)
         for one, info in zip(found, infos, strict=True)
     ]
     return Survey(tuple(sites), with_other_layers(model, infos), dense)
@@ -91,6 +90,7 @@ class Found:
     sizes: tuple[int, int, int, int]  # heads, key heads, head dim, value dim; 0 = not to be seen from outside
     window: int | None
     causal: bool
+    length: tuple[int, int]
     projection: nn.Module | None = None
 
 
@@ -103,7 +103,7 @@ def probe(model: nn.Module) -> list[Found]:
         score = call.score
         window = score.window or score.chunk or (sum(score.around) + 1 if score.around else None)
         sizes = (call.query.shape[1], call.key.shape[1], call.query.shape[-1], call.value.shape[-1])
-        found.append(Found(call.module, sizes, window, score.causal))
+        found.append(Found(call.module, sizes, window, score.causal, (call.query.shape[2], call.key.shape[2])))
         output = attend(call.query, call.key, call.value, call.score, NOTHING).output
         # The layout that the attention function returns, so that what the model receives is a view of what is kept.
         outputs.append(output.transpose(1, 2).contiguous())
@@ -132,7 +132,8 @@ def probe_softmaxes(model: nn.Module, failure: Refused | None) -> list[Found]:
     found: list[Found] = []
 
     def note(one: Softmax) -> None:
-        found.append(Found(one.module, (one.scores.shape[1], one.scores.shape[1], 0, 0), None, described(one).causal))
+        sizes = (one.scores.shape[1], one.scores.shape[1], 0, 0)
+        found.append(Found(one.module, sizes, None, described(one).causal, tuple(one.scores.shape[2:])))
 
     try:
         with implementation(model, "eager"), watched(model, note):
@@ -158,43 +159,6 @@ def is_plain_matrix(module: nn.Module) -> bool:
 def matrix_of(module: nn.Module) -> Tensor:
     """The weight of a plain matrix as [in, out]."""
     return module.weight.T if type(module) is nn.Linear else module.weight
-
-
-def probe_inputs(model: nn.Module, length: int = PROBE_TOKENS) -> dict[str, Tensor]:
-    """A few ordinary token ids for the model's forward."""
-    if getattr(model, "main_input_name", "input_ids") != "input_ids":
-        raise Refused(f"{type(model).__name__} reads {model.main_input_name}, not text. Only text models can be run.")
-    config = model.config.get_text_config()
-    special: set[int | None] = set()
-    for name in ("pad_token_id", "bos_token_id", "eos_token_id"):
-        found = getattr(config, name, None)
-        special |= set(found) if isinstance(found, list | tuple) else {found}
-    # Spread over the vocabulary: its first ids are rare control tokens, on which models behave oddly.
-    spread = (config.vocab_size * step // (length + 8) for step in range(1, length + 8))
-    ids = [i for i in spread if i not in special][:length]
-    tokens = torch.tensor([ids], device=input_device(model))
-    inputs = {"input_ids": tokens}
-    if is_encoder_decoder(model):
-        inputs["decoder_input_ids"] = tokens[:, : max(2, length - 2)]  # another length, so that mistakes would show
-    return {**inputs, **without_cache(model)}
-
-
-def is_encoder_decoder(model: nn.Module) -> bool:
-    """Whether the model reads one text and writes another."""
-    return bool(getattr(model.config, "is_encoder_decoder", False))
-
-
-def without_cache(model: nn.Module) -> dict[str, bool]:
-    """The argument that keeps a model from filling a cache, where it takes one."""
-    return {"use_cache": False} if "use_cache" in inspect.signature(model.forward).parameters else {}
-
-
-def input_device(model: nn.Module) -> torch.device:
-    """Where a model's inputs go; the embedding of a spread model may lie elsewhere until it is needed."""
-    embedding = model.get_input_embeddings()
-    hook = getattr(embedding, "_hf_hook", None)
-    place = getattr(hook, "execution_device", None)
-    return embedding.weight.device if place is None else torch.device(place)
 
 
 def number(model: nn.Module, found: list[Found]) -> list[LayerInfo]:

@@ -18,7 +18,8 @@ from backend.errors import Refused
 from backend.families import family_of, steady
 from backend.models.check_dense import eager_maps, run_watched
 from backend.models.checked import Eager, Found, final, narrow, result
-from backend.sites import probe_inputs, survey
+from backend.probes import probe_inputs
+from backend.sites import survey
 from kernels.api import attend, weights
 from kernels.measures import NOTHING
 

@@ -25,7 +25,7 @@ def eager_maps(model: nn.Module, inputs: dict) -> Eager:
         getattr(output, name, None)
         for name in ("attentions", "encoder_attentions", "decoder_attentions", "cross_attentions")
     ]
-    length = inputs["input_ids"].shape[1]
+    length = inputs["input_ids"].shape[1] if "input_ids" in inputs else 0
     maps = [part for parts in reported for part in parts or () if part is not None]
     modules = {kind: [site.module for site in survey(model).sites if site.info.kind == kind] for kind in KINDS}
     for place, module in enumerate(module for kind in KINDS for module in modules[kind]):

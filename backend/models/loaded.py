@@ -13,7 +13,8 @@ from torch import Tensor
 from backend.errors import Refused
 from backend.families import family_of
 from backend.models.check import self_check
-from backend.sites import input_device, is_encoder_decoder, survey
+from backend.probes import input_device, is_encoder_decoder, reads
+from backend.sites import survey
 from backend.types import LayerInfo
 
 
@@ -132,6 +133,11 @@ class LoadedModel:
         return all(site.causal for site in survey(self.model).sites)
 
     @property
+    def reads(self) -> str:
+        """What it is given: "text", "picture" or "sound"."""
+        return reads(self.model)
+
+    @property
     def two_sided(self) -> bool:
         """Whether it is an encoder-decoder, which reads a source and a target."""
         return is_encoder_decoder(self.model)
@@ -160,8 +166,8 @@ class LoadedModel:
             family=family.title if family else None,
             architecture=type(self.model).__name__,
             parameters=sum(p.numel() for p in self.model.parameters()),
-            vocabulary=self.config.vocab_size,
-            hidden_size=self.config.hidden_size,
+            vocabulary=getattr(self.config, "vocab_size", 0),
+            hidden_size=getattr(self.config, "hidden_size", 0),
             max_positions=self.max_positions,
             dtype=self.dtype,
             device=str(self.device),
