@@ -27,7 +27,28 @@ def middleware() -> list:
     from backend.routes.frontend import Frontend
     from backend.routes.owner import OwnerCookie
 
-    return [Middleware(OwnerCookie), Middleware(Frontend, static=Path(st.__file__).parent / "static")]
+    return [
+        Middleware(OwnerCookie, signed_in=signed_in),
+        Middleware(Frontend, static=Path(st.__file__).parent / "static"),
+    ]
+
+
+def signed_in(cookies: dict[str, str]) -> dict | None:
+    """What a request's cookies say about a person who signed in through Streamlit, if its signature is right.
+
+    Streamlit gives this to pages only. Whatever goes wrong here, the person is not signed in for the data routes.
+    """
+    import json
+
+    if "_streamlit_user" not in cookies:
+        return None
+    try:
+        from streamlit.web.server.starlette.starlette_websocket import _get_signed_cookie_with_chunks
+
+        content = json.loads(_get_signed_cookie_with_chunks(cookies, "_streamlit_user") or b"null")
+    except (ImportError, ValueError, RuntimeError):
+        return None
+    return content if isinstance(content, dict) else None
 
 
 def lifespan():

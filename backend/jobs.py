@@ -20,7 +20,7 @@ from backend import job_records
 from backend.errors import Cancelled, HeadwaterError, NotFound, NotSaved, Refused, without_paths
 from backend.job_queue import FairQueue
 from backend.job_records import UNDER_WAY, Job
-from backend.settings import RUNS, data_folder
+from backend.settings import READ_ONLY, RUNS, data_folder
 
 __all__ = ["Job", "Jobs", "key_of", "process_jobs"]
 
@@ -79,6 +79,8 @@ class Jobs:
         names = {"type": type, "device": device, "owner": owner, "key": key, "created_at": created}
         entry = _Entry(Job(secrets.token_urlsafe(16), title, "queued", **names), work)
         with self._lock:
+            if READ_ONLY.text() == "1":
+                raise Refused("This server only shows what is stored. Install Headwater to run a prompt.")
             if self._closed.is_set():
                 raise HeadwaterError(
                     "No work is accepted any more: the server is shutting down. Try again in a minute."

@@ -40,9 +40,35 @@ QUOTA_MB = Setting(
 )
 RUNS = Setting("HEADWATER_RUNS", "20", "Runs that one person may have waiting and running at a time; 0 = any number.")
 IMPORT_MB = Setting("HEADWATER_IMPORT_MB", "1000", "Largest analysis file that is imported, in MB.")
+UPLOAD_MB = Setting("HEADWATER_UPLOAD_MB", "2000", "What one person may import in all, in MB; 0 = any amount.")
+READ_ONLY = Setting(
+    "HEADWATER_READ_ONLY", "0", "1 = a server that only shows: no runs, no imports, nothing is changed or deleted."
+)
+ANY_MODEL = Setting(
+    "HEADWATER_ANY_MODEL",
+    "auto",
+    "1 = visitors may name folders of the server and models of the hub, 0 = only packaged models, auto = 1 where the "
+    "server listens on this machine alone.",
+)
+SQL_SECONDS = Setting("HEADWATER_SQL_SECONDS", "10", "How long a query on the page SQL may take, in seconds.")
+SQL_MB = Setting("HEADWATER_SQL_MB", "512", "Memory that a query on the page SQL may take, in MB.")
+SQL_ROWS = Setting("HEADWATER_SQL_ROWS", "20000", "Rows that a query on the page SQL gives at most.")
 OFFLINE = Setting("HEADWATER_OFFLINE", "0", "1 = never ask the Hugging Face hub, also where a person types an id.")
 
-SETTINGS = (DATA, CONVERTED, MODELS, MAX_TOKENS, DISK_RESERVE_MB, QUOTA_MB, RUNS, IMPORT_MB, OFFLINE)
+SETTINGS = (
+    DATA,
+    CONVERTED,
+    MODELS,
+    MAX_TOKENS,
+    DISK_RESERVE_MB,
+    QUOTA_MB,
+    RUNS,
+    IMPORT_MB,
+    SQL_SECONDS,
+    SQL_MB,
+    SQL_ROWS,
+    OFFLINE,
+)
 
 
 def data_folder() -> Path:

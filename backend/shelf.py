@@ -6,17 +6,34 @@ and for everybody else it does not exist.
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from backend.errors import NotFound, Refused
 from backend.map_sizes import map_sizes
-from backend.settings import QUOTA_MB, bundled_folder
+from backend.settings import QUOTA_MB, READ_ONLY, UPLOAD_MB, bundled_folder
 from backend.store import Analysis, Entry, HeadMark, Library, Study, ids
 from backend.store.head_marks import marks, name_of
 
 OWNER_COOKIE = "headwater_owner"  # random name of a browser; it owns what it ran
+BROWSER = re.compile(r"[A-Za-z0-9_-]{22,64}")
+
+
+def person(cookie: str | None, signed_in: Mapping[str, object] | None = None) -> str | None:
+    """The name under which somebody owns things: that of the signed-in person, else the one in the browser's cookie.
+
+    signed_in: what the sign-in says, checked by who asks; `iss` and `sub` name a person. A cookie can never hold the
+    name of a signed-in person: that has a colon.
+    """
+    if signed_in and signed_in.get("is_logged_in") and signed_in.get("sub"):
+        text = json.dumps([str(signed_in.get("iss", "")), str(signed_in["sub"])])
+        return "oidc:" + hashlib.sha256(text.encode()).hexdigest()
+    return cookie if isinstance(cookie, str) and BROWSER.fullmatch(cookie) else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +54,7 @@ class Shelf:
     """The own library and the bundled one, side by side. One per process and data folder."""
 
     def __init__(self, folder: Path, bundled: Path | None = None) -> None:
-        self.own = Library(folder, quota_mb=max(0, QUOTA_MB.integer()))
+        self.own = Library(folder, read_only=READ_ONLY.text() == "1", quota_mb=max(0, QUOTA_MB.integer()))
         self.bundled = Library(bundled or bundled_folder(), read_only=True)
 
     @cached_property
@@ -50,8 +67,8 @@ class Shelf:
         return self.bundled if id in self.bundled_ids else self.own
 
     def entries(self, owner: str | None) -> list[Entry]:
-        """What this person may see: the own folder's entries newest first, then the bundled ones by title."""
-        own = [entry for entry in self.own.list() if may_see(entry, owner)]
+        """What this person finds: own, listed and nobody's entries, newest first, then the bundled ones by title."""
+        own = [entry for entry in self.own.list() if finds(entry, owner)]
         return own + sorted(self.bundled.list(), key=lambda entry: entry.title)
 
     def entry(self, id: str, owner: str | None = None) -> Entry:
@@ -94,6 +111,15 @@ class Shelf:
         self.library_of(id).update(id, heads={name_of(kind, layer, head): new.stored()})
         return new
 
+    def take_in(self, path: Path, owner: str | None, visibility: str = "link") -> str:
+        """Imports a file for a person; its id. Refused where they would have imported more than they may."""
+        most = UPLOAD_MB.integer()
+        mine = sum(entry.bytes for entry in self.own.list() if entry.imported and entry.owner == owner)
+        total = (mine + path.stat().st_size) / 1e6
+        if most and total > most:
+            raise Refused(f"With this file you would have imported {total:,.0f} MB; at most {most:,} MB are taken.")
+        return self.own.import_file(path, owner=owner, visibility=visibility)
+
     def open(self, id: str, owner: str | None = None) -> Opened:
         """Opens by id; NotFound as `entry` says, Damaged or NewerFile where the file cannot be read."""
         entry = self.entry(id, owner)
@@ -104,6 +130,11 @@ class Shelf:
 def may_see(entry: Entry, owner: str | None) -> bool:
     """Whether this person may see an entry."""
     return entry.visibility != "private" or (owner is not None and entry.owner == owner)
+
+
+def finds(entry: Entry, owner: str | None) -> bool:
+    """Whether an entry is in this person's lists. What is shared by its link is found by its link."""
+    return may_see(entry, owner) and (entry.visibility == "listed" or entry.owner in (None, owner))
 
 
 def may_change(entry: Entry, owner: str | None) -> bool:

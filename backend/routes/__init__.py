@@ -5,6 +5,7 @@ One file per handler. Handlers are plain functions, which the server runs in thr
 
 from __future__ import annotations
 
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route
@@ -13,9 +14,11 @@ from starlette.types import Receive, Scope, Send
 from backend.routes.answers import OpenAnalysis, json_error
 from backend.routes.file import file
 from backend.routes.grid import grid
+from backend.routes.harmless import Harmless
 from backend.routes.health import health
 from backend.routes.map_window import map_window
 from backend.routes.painted import painted
+from backend.routes.scripts import scripts
 from backend.routes.scripts import scripts
 from backend.routes.tables import tables
 
@@ -27,6 +30,7 @@ def routes(open_analysis: OpenAnalysis, prefixes: tuple[str, ...] = ("",)) -> li
     handlers = [
         Route("/health", health, methods=METHODS),
         Route("/painted/{name}", painted, methods=METHODS),
+        Route("/scripts/{name}", scripts, methods=METHODS),
         Route("/scripts/{name}.js", scripts, methods=METHODS),
         Route("/{id}/map/{kind}/{layer}/{head}", map_window(open_analysis), methods=METHODS),
         Route("/{id}/grid/{kind}/{layer}.png", grid(open_analysis), methods=METHODS),
@@ -35,8 +39,9 @@ def routes(open_analysis: OpenAnalysis, prefixes: tuple[str, ...] = ("",)) -> li
         Route("/{id}/{table}.{form}", tables(open_analysis), methods=METHODS),
         Route("/{rest:path}", Unknown()),
     ]
-    mounted = [Mount(f"{prefix}/data", routes=handlers) for prefix in prefixes]
-    return [*mounted, *(Route(f"{prefix}/data", Unknown()) for prefix in prefixes)]
+    harmless = [Middleware(Harmless)]
+    mounted = [Mount(f"{prefix}/data", routes=handlers, middleware=harmless) for prefix in prefixes]
+    return [*mounted, *(Route(f"{prefix}/data", Unknown(), middleware=harmless) for prefix in prefixes)]
 
 
 class Unknown:

@@ -17,8 +17,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from backend.errors import Damaged, HeadwaterError, NewerFile, NoExactMap, NotFound
+from backend.routes.owner import owner_of
 from backend.routes.parameters import BadRequest
-from backend.shelf import OWNER_COOKIE, Opened
+from backend.shelf import Opened
 from backend.store.decoded import identity
 
 OpenAnalysis = Callable[[str, str | None], Opened]  # id, owner -> what the owner may see; NotFound otherwise
@@ -54,7 +55,7 @@ def speaks_json(handler: Callable[[Request], Response]) -> Callable[[Request], R
 
 def opened(open_analysis: OpenAnalysis, request: Request) -> Opened:
     """What the path's id names, as far as the browser that asks may see it."""
-    found = open_analysis(request.path_params["id"], request.cookies.get(OWNER_COOKIE))
+    found = open_analysis(request.path_params["id"], owner_of(request))
     request.state.file = identity(found.analysis.path)[2:]  # size and time
     request.state.lasting = not found.ships
     return found

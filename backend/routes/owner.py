@@ -1,28 +1,33 @@
-"""Gives every browser a random name in a cookie, so that private analyses have an owner without any account."""
+"""Who asks: every browser gets a random name in a cookie, so that analyses have an owner without any account."""
 
 from __future__ import annotations
 
-import re
 import secrets
+from collections.abc import Callable, Mapping
 from http.cookies import SimpleCookie
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import cookie_parser
+from starlette.requests import Request, cookie_parser
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from backend.shelf import OWNER_COOKIE
+from backend.shelf import OWNER_COOKIE, person
 
 YEARS = 5 * 365 * 24 * 3600
-NAME = re.compile(r"[A-Za-z0-9_-]{22,64}")
+PERSON = "headwater_person"  # in a request's scope: what the sign-in says
+SignedIn = Callable[[dict[str, str]], Mapping[str, object] | None]
 
 
 class OwnerCookie:
     """ASGI middleware: an HTML page that goes to a browser without the cookie brings one along."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, signed_in: SignedIn | None = None) -> None:
+        """signed_in: what the cookies of a request say about a signed-in person, if their signature is right."""
         self.app = app
+        self.signed_in = signed_in
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and self.signed_in is not None:
+            scope[PERSON] = self.signed_in(cookie_parser(Headers(scope=scope).get("cookie", "")))
         if scope["type"] != "http" or _has_name(Headers(scope=scope)):
             await self.app(scope, receive, send)
             return
@@ -37,8 +42,13 @@ class OwnerCookie:
         await self.app(scope, receive, with_cookie)
 
 
+def owner_of(request: Request) -> str | None:
+    """Who asks: the signed-in person, else the name in the browser's cookie, else nobody."""
+    return person(request.cookies.get(OWNER_COOKIE), request.scope.get(PERSON))
+
+
 def _has_name(headers: Headers) -> bool:
-    return bool(NAME.fullmatch(cookie_parser(headers.get("cookie", "")).get(OWNER_COOKIE, "")))
+    return person(cookie_parser(headers.get("cookie", "")).get(OWNER_COOKIE)) is not None
 
 
 def _cookie(*, secure: bool) -> str:

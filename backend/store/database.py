@@ -50,7 +50,7 @@ def writing(path: Path, spill: Path) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def reading(path: Path) -> duckdb.DuckDBPyConnection:
+def reading(path: Path, memory: str = READER_MEMORY) -> duckdb.DuckDBPyConnection:
     """A connection that can read this file and nothing else on the machine.
 
     The file is attached to a database in memory: other programs and other parts of this process may open it as they
@@ -58,7 +58,7 @@ def reading(path: Path) -> duckdb.DuckDBPyConnection:
     """
     if not path.is_file():
         raise NotFound(f"There is no file {path.name} for this analysis. It may have been deleted.")
-    config = {"threads": 2, "memory_limit": READER_MEMORY, "temp_directory": "", **NO_EXTENSIONS}
+    config = {"threads": 2, "memory_limit": memory, "temp_directory": "", **NO_EXTENSIONS}
     connection = duckdb.connect(":memory:", config=config)
     try:
         connection.execute(NO_PROGRESS_BAR)

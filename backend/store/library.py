@@ -291,5 +291,6 @@ class Library:
     def _refuse_read_only(self) -> None:
         if self.read_only:
             raise StoreError(
-                "These analyses ship with Headwater and cannot be changed. Save a copy in your own library."
+                "Nothing can be changed here: these analyses ship with Headwater, or this server only shows. Save a "
+                "copy in a library of your own."
             )

@@ -12,7 +12,7 @@ from backend import statistics
 from backend.errors import Damaged, HeadwaterError, NewerFile, NotFound
 from backend.map_sizes import map_sizes
 from backend.settings import data_folder
-from backend.shelf import OWNER_COOKIE, Opened, Shelf
+from backend.shelf import OWNER_COOKIE, Opened, Shelf, person
 from backend.store import Analysis, Library, Study
 from pages.shared.view_state import Outline, ViewState
 
@@ -41,8 +41,17 @@ def _tidy(library: Library) -> None:
 
 
 def owner() -> str | None:
-    """The random name of this browser, which owns what it ran; None before the cookie is set."""
-    return st.context.cookies.get(OWNER_COOKIE)
+    """Who is at the screen: the signed-in person, else the random name of the browser; None before that is set."""
+    return person(st.context.cookies.get(OWNER_COOKIE), st.user.to_dict() if signs_in() else None)
+
+
+@st.cache_resource(show_spinner=False)
+def signs_in() -> bool:
+    """Whether people can sign in here: Streamlit's OpenID Connect is configured."""
+    try:
+        return "auth" in st.secrets
+    except FileNotFoundError:  # there is no file of secrets
+        return False
 
 
 def open_for(state: ViewState) -> tuple[Opened | None, list[str]]:

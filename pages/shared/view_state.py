@@ -20,7 +20,7 @@ WHOLE = re.compile(r"-?[0-9]{1,9}")
 SPAN = re.compile(r"([0-9]{1,9}):([0-9]{1,9})")
 PALETTES = ("cividis", "viridis", "greys")
 THEMES = ("auto", "light", "dark", "projector")
-LONGEST_EXTRA = 200  # characters of a parameter that a page adds
+LONGEST_EXTRA = 4_000  # characters of a parameter that a page adds; a query is the longest
 
 Span = tuple[int, int]
 

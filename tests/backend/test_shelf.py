@@ -71,3 +71,32 @@ def test_names_of_heads_and_sidecars_that_hold_anything(shelf, tmp_path):
     path = tmp_path / "own" / "analyses" / id / sidecar.FILE
     path.write_text(json.dumps(json.loads(path.read_text()) | {"heads": odd}))
     assert shelf.head_marks(id) == {("self", 1, 2): HeadMark("kept")}
+
+
+def test_lists_hold_what_is_ones_own_listed_or_nobodys(shelf, tmp_path):
+    def made(owner, visibility):
+        return store(tmp_path / "own", owner=owner, visibility=visibility)
+
+    mine = {visibility: made("me", visibility) for visibility in ("private", "link", "listed")}
+    theirs = {visibility: made("you", visibility) for visibility in ("private", "link", "listed")}
+    nobodys = made(None, "link")
+    everybody = {mine["listed"], theirs["listed"], nobodys, "shipped"}
+    assert {entry.id for entry in shelf.entries("me")} == {*mine.values(), *everybody}
+    assert {entry.id for entry in shelf.entries(None)} == everybody
+    assert shelf.open(theirs["link"], "me").analysis.id == theirs["link"]
+    with pytest.raises(NotFound):
+        shelf.open(theirs["private"], "me")
+    with pytest.raises(NotFound):
+        shelf.open(mine["private"], None)
+
+
+def test_a_person_imports_so_much_and_no_more(shelf, tmp_path, monkeypatch):
+    store(tmp_path / "elsewhere", n_tokens=20)
+    path = next((tmp_path / "elsewhere").rglob("*.duckdb"))
+    id = shelf.take_in(path, "me", "private")
+    assert shelf.entry(id, "me").imported and shelf.entry(id, "me").visibility == "private"
+    monkeypatch.setenv("HEADWATER_UPLOAD_MB", "1")
+    with pytest.raises(Refused, match="at most 1 MB are taken"):
+        for _ in range(4):
+            shelf.take_in(path, "me")
+    assert shelf.take_in(path, "you")

@@ -23,6 +23,7 @@ def bundled_analyses(tmp_path_factory):
 def library(data_folder, bundled_analyses, monkeypatch):
     """Own analyses: `plain` with a hostile title, `private` of somebody else, `hybrid` with layers 3 and 7."""
     monkeypatch.setattr("backend.shelf.bundled_folder", lambda: bundled_analyses)
+    monkeypatch.setenv("HEADWATER_ANY_MODEL", "1")  # as on a server that listens on this machine alone
     return SimpleNamespace(
         folder=data_folder,
         plain=store(data_folder, text=HOSTILE, n_tokens=40),

@@ -5,14 +5,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from backend.errors import Cancelled
+from backend.errors import Cancelled, Refused, StoreError
 from backend.jobs import Job, process_jobs
 from backend.models import LoadedModel
 from backend.prompts import Prompt
+from backend.shelf import Shelf
 from backend.store import Library, quota
 from backend.store.entries import Entry
 from backend.store.quota import Evicted
 from pages.shared.examples import EXAMPLES
+from pages.shared.model_access import any_model, check_model
 from pages.shared.panels.library_list import amount, arrange, eviction
 from pages.shared.panels.prompt_form import paragraphs, shots, turns
 from pages.shared.panels.run_cards import sentence
@@ -55,7 +57,7 @@ def test_storage_used_and_what_the_quota_took_are_said(open_page, library, texts
     assert not app.exception and {mine, theirs, new}
     said = [text for text in texts(app).plain if "storage quota" in text]
     assert len(said) == 1 and "“old one of mine”" in said[0] and "secret" not in said[0]
-    assert app.caption[-1].value.startswith("1 stored, ") and app.caption[-1].value.endswith(" of 7 MB.")
+    assert app.caption[-1].value.startswith("1 stored. Storage used: ") and app.caption[-1].value.endswith(" of 7 MB.")
     assert said == [text for text in texts(app.run()).plain if "storage quota" in text]
     app.switch_page("pages/glossary.py").run()
     app.switch_page("app.py").run()
@@ -196,14 +198,78 @@ def test_pins_and_tags_are_kept(open_page, library, texts):
 def test_only_who_ran_it_may_hide_or_delete_it(open_page, library, texts, monkeypatch):
     mine = store(library.folder, title="mine", owner="b" * 32)
     app = open_page()
+    assert "mine" not in texts(app).plain, "a link is found by its link"
+    assert Library(library.folder).update(mine, visibility="listed")
+    app = open_page()
     assert "mine" in texts(app).plain
-    assert not any(b.key in (f"headwater_delete_{mine}", f"headwater_visibility_{mine}") for b in app.button)
+    assert not any(b.key == f"headwater_delete_{mine}" for b in app.button)
     for module in ("library_row", "library_list"):
         monkeypatch.setattr(f"pages.shared.panels.{module}.owner", lambda: "b" * 32)
     app = open_page()
-    next(b for b in app.button if b.key == f"headwater_visibility_{mine}").click().run()
+    assert any(text.startswith("listed · ") for text in texts(app).plain)
+    choice = next(box for box in app.selectbox if box.key == f"headwater_visibility_{mine}")
+    assert choice.options == ["only me", "whoever has the link", "everybody: it is on their first page"]
+    choice.select("private").run()
     assert Library(library.folder).entry(mine).visibility == "private"
     assert any(text.startswith("private · ") for text in texts(app).plain)
+
+
+def test_a_server_that_only_shows_runs_and_changes_nothing(open_page, library, texts, monkeypatch):
+    monkeypatch.setenv("HEADWATER_READ_ONLY", "1")
+    app = open_page()
+    assert not app.exception
+    assert HOSTILE in texts(app).plain and any("only shows what is stored" in text for text in texts(app).plain)
+    assert not any(b.label in ("Run", "Delete", "Pin") for b in app.button) and not app.text_area
+    with pytest.raises(Refused, match="only shows"):
+        process_jobs().submit("run", lambda progress, cancel: "x")
+    with pytest.raises(StoreError):
+        Shelf(library.folder).own.delete(library.plain)
+    with pytest.raises(StoreError):
+        Shelf(library.folder).take_in(Library(library.folder).folder(library.plain) / "analysis.duckdb", None)
+    assert len(Library(library.folder).list()) == 3
+
+
+@pytest.mark.parametrize(
+    ("setting", "address", "allowed"),
+    [
+        ("auto", "127.0.0.1", True),
+        ("auto", "0.0.0.0", False),
+        ("auto", None, False),
+        ("0", "::1", False),
+        ("1", "", True),
+    ],
+)
+def test_folders_and_hub_ids_are_for_the_owner_of_the_machine(monkeypatch, setting, address, allowed):
+    monkeypatch.setenv("HEADWATER_ANY_MODEL", setting)
+    monkeypatch.setattr("streamlit.get_option", lambda name: address)
+    assert any_model() is allowed
+    for name in ("/etc", "../models", "organisation/model", "https://10.0.0.1/model"):
+        if allowed:
+            assert check_model(name) == name
+        else:
+            with pytest.raises(Refused, match="runs packaged models only"):
+                check_model(name)
+
+
+def test_without_leave_the_form_offers_packaged_models_only(open_page, library, monkeypatch):
+    monkeypatch.setenv("HEADWATER_ANY_MODEL", "0")
+    app = open_page()
+    assert not app.exception
+    assert not any(field.label.startswith(("Id", "Folder", "Or its path")) for field in app.text_input)
+
+
+def test_an_import_by_path_is_checked_and_told(open_page, library, texts, tmp_path):
+    Library(library.folder).export(library.hybrid, tmp_path / "given.duckdb")
+    (tmp_path / "evil.duckdb").write_bytes(b"PK\x03\x04" * 1000)
+    app = open_page()
+    field = next(f for f in app.text_input if f.label.startswith("Or its path"))
+    field.set_value(str(tmp_path / "given.duckdb")).run()
+    assert not app.exception and any(text.startswith("Imported: ") for text in texts(app).plain)
+    assert len(Library(library.folder).list()) == 4
+    field.set_value(str(tmp_path / "evil.duckdb")).run()
+    assert any("it is no DuckDB file" in text for text in texts(app).plain)
+    field.set_value(str(tmp_path / "nothing")).run()
+    assert not app.exception and len(Library(library.folder).list()) == 4
 
 
 def test_search_and_sort():

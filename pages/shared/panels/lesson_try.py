@@ -15,6 +15,7 @@ from backend.pipeline import analyse
 from backend.prompts import Prompt
 from backend.store import Analysis
 from pages.shared.address import select
+from pages.shared.model_access import check_model
 from pages.shared.opened import outline, owner, shelf
 from pages.shared.panels.head_map import head_map
 from pages.shared.panels.run_cards import STARTED, UNDER_WAY, my_jobs, run_cards
@@ -53,6 +54,8 @@ def _start(model: str, analysis: Analysis, old: str, new: str) -> None:
     given = {name: tuple(value) if name == "pair" else value for name, value in analysis.info["prompt"].items()}
     prompt = edited_words(Prompt(**given), [EditText(old=old, new=new)])
     library, visitor, options = shelf().own, owner(), chosen_options()
+    if model != HAND_SET:
+        check_model(model)
 
     def work(progress, cancel) -> str:
         progress("loading the model", 0, 0, None)

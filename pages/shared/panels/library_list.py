@@ -8,6 +8,7 @@ from backend.store import Entry, Library
 from backend.store.entries import chosen
 from backend.store.quota import Evicted
 from pages.shared.opened import owner, shelf
+from pages.shared.panels.import_form import import_form
 from pages.shared.panels.library_row import DELETED, EVICTED, TROUBLE, library_row, restore
 
 PER_PAGE = 8
@@ -46,13 +47,14 @@ def library_list() -> None:
         library_row(entry, bundled=entry.id in shelf().bundled_ids)
     if pages > 1:
         st.pagination(pages, key="headwater_page", max_visible_pages=7)
+    import_form()
     st.caption(stored([entry for entry in entries if entry.id not in shelf().bundled_ids], shelf().own))
 
 
 def stored(own: list[Entry], library: Library) -> str:
-    """How many entries this person sees, what they take, and what the whole library takes."""
+    """How many entries this person sees, and what the whole library takes."""
     used, quota = library.storage_used(), library.quota_bytes
-    text = f"{len(own)} stored, {amount(sum(entry.bytes for entry in own))}. Storage used: {amount(used)}"
+    text = f"{len(own)} stored. Storage used: {amount(used)}"
     if not quota:
         return text + "."
     over = " What is over the quota is pinned or open, or belongs to a study." if used > quota else ""

@@ -14,6 +14,7 @@ from pages.shared.panels.run_cards import PLACES
 
 DELETED = "headwater_deleted"  # what was deleted since the page was opened and can come back: id -> title
 EVICTED = "headwater_evicted"  # what was evicted and is being told on this page
+SEEN_BY = {"private": "only me", "link": "whoever has the link", "listed": "everybody: it is on their first page"}
 TROUBLE = "headwater_list_trouble"  # why a change was refused, said once
 
 
@@ -27,7 +28,7 @@ def library_row(entry: Entry, *, bundled: bool) -> None:
                 st.text(facts(entry, bundled=bundled), wrap=False)
         page, name = PLACES[entry.type]
         st.page_link(page, label="Open", query_params={name: entry.id})
-        if not bundled and may_change(entry, owner()):
+        if not bundled and not shelf().own.read_only and may_change(entry, owner()):
             _more(entry)
 
 
@@ -52,8 +53,8 @@ def facts(entry: Entry, *, bundled: bool) -> str:
     """Model, tokens, day and tags on one line."""
     origin = "bundled" if bundled else str(entry.created_at)[:10]
     parts = [entry.model or "unknown model", f"{entry.n_tokens or 0:,} tokens", origin, *entry.tags]
-    if entry.visibility == "private":
-        parts.insert(0, "private")
+    if entry.visibility != "link":
+        parts.insert(0, entry.visibility)
     return " · ".join(["pinned", *parts] if entry.pinned else parts)
 
 
@@ -64,10 +65,16 @@ def _more(entry: Entry) -> None:
             pin, key=f"headwater_pin_{entry.id}", on_click=change, args=(entry.id,), kwargs={"pinned": not entry.pinned}
         )
         if entry.owner is not None:
-            private = entry.visibility == "private"
-            label, other = ("Share by link", "link") if private else ("Make private", "private")
             key = f"headwater_visibility_{entry.id}"
-            st.button(label, key=key, on_click=change, args=(entry.id,), kwargs={"visibility": other})
+            st.session_state.setdefault(key, entry.visibility)
+            st.selectbox(
+                "Who may see it",
+                list(SEEN_BY),
+                format_func=SEEN_BY.__getitem__,
+                key=key,
+                on_change=_show_to,
+                args=(entry.id, key),
+            )
         title = f"headwater_title_{entry.id}"
         st.session_state.setdefault(title, entry.title)
         st.text_input("Title", key=title, on_change=_rename, args=(entry.id, title))
@@ -83,6 +90,10 @@ def change(id: str, **changes: object) -> None:
         shelf().own.update(id, **changes)
     except HeadwaterError as error:
         st.session_state[TROUBLE] = str(error)
+
+
+def _show_to(id: str, key: str) -> None:
+    change(id, visibility=st.session_state[key])
 
 
 def _rename(id: str, key: str) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from backend.models import available
+from pages.shared.model_access import any_model
 
 KEY = "headwater_model"
 HUB, FOLDER = "Hugging Face id", "Folder"
@@ -30,7 +31,9 @@ def model_choice() -> ModelChoice:
     packages = {choice.title: choice for choice in available()}
     if not packages:
         st.text(NO_PACKAGE)
-    options = [*packages, HUB, FOLDER]
+    options = [*packages, HUB, FOLDER] if any_model() else [*packages]
+    if not options:
+        return ModelChoice("", "", packaged=False)
     if st.session_state.get(KEY) not in options:
         st.session_state[KEY] = options[0]
     where = st.segmented_control("Model", options, required=True, key=KEY, persist_state="session")

@@ -15,7 +15,8 @@ from backend.models import load, usual_device
 from backend.options import Options
 from backend.pipeline import analyse, check_length, estimate
 from backend.prompts import Prompt, encode
-from backend.settings import MAX_TOKENS
+from backend.settings import MAX_TOKENS, READ_ONLY
+from pages.shared.model_access import check_model
 from pages.shared.model_loading import forget, loading
 from pages.shared.opened import owner, shelf
 from pages.shared.panels.model_choice import ModelChoice, model_choice
@@ -30,6 +31,9 @@ WAITING = "headwater_waiting"  # the estimate waits for the model
 def run_form() -> None:
     """Draws the form."""
     st.text("What is being read?")
+    if READ_ONLY.text() == "1":
+        st.text("This server only shows what is stored: choose an analysis. Install Headwater to run a prompt.")
+        return
     choice = model_choice()
     prompt, missing = prompt_form()
     with st.container(horizontal=True, wrap=False, vertical_alignment="center", key="headwater_estimate"):
@@ -53,7 +57,7 @@ def run_form() -> None:
 
 def start(choice: ModelChoice, prompt: Prompt) -> None:
     """Queues the run for this browser."""
-    name, library, visitor, options = choice.name, shelf().own, owner(), chosen_options()
+    name, library, visitor, options = check_model(choice.name), shelf().own, owner(), chosen_options()
 
     def work(progress, cancel) -> str:
         progress("loading the model", 0, 0, None)

@@ -9,6 +9,7 @@ from backend.jobs import key_of
 from backend.models import load
 from backend.studies import all as all_studies
 from backend.studies import discard_study, resume_study, unfinished
+from pages.shared.model_access import check_model
 from pages.shared.opened import owner, shelf
 from pages.shared.panels.model_choice import model_choice
 from pages.shared.panels.study_panels import panel_of
@@ -72,6 +73,7 @@ def resume(id: str) -> None:
         return resume_study(id, load(begun.model), library=library, progress=progress, cancel=cancel).id
 
     try:
+        check_model(begun.model)
         submit(begun.title, work, key_of("carry on", id))
     except HeadwaterError as error:
         st.session_state[TROUBLE] = str(error)

@@ -11,6 +11,7 @@ from backend.errors import HeadwaterError
 from backend.jobs import Job, key_of, process_jobs
 from backend.models import load, usual_device
 from backend.studies import StudyDefinition, run_study
+from pages.shared.model_access import check_model
 from pages.shared.model_loading import forget, loading
 from pages.shared.opened import owner, shelf
 from pages.shared.panels.model_choice import ModelChoice
@@ -32,7 +33,7 @@ def study_plan(choice: ModelChoice, study: StudyDefinition, parameters: Any) -> 
 
 def start(choice: ModelChoice, study: StudyDefinition, parameters: Any, *, revision: str | None = None) -> Job:
     """Queues the study for this browser."""
-    name, library, visitor = choice.name, shelf().own, owner()
+    name, library, visitor = check_model(choice.name), shelf().own, owner()
 
     def work(progress, cancel) -> str:
         progress("loading the model", 0, 0, None)

@@ -127,3 +127,23 @@ def test_a_deleted_analysis_is_gone_at_once(served):
         answer = served.client.get(f"/data/{id}/{path}")
         assert answer.status_code == 404
         assert "deleted" in answer.json()["error"]
+
+
+@pytest.mark.parametrize("prefix", ["", "/tools/attention"])
+def test_no_answer_is_taken_for_a_page(served, prefix):
+    """Whatever is asked, found or not: nothing in it may run, load or be framed."""
+    id = served.ids.plain
+    paths = ["", "/", "/health", f"/{id}/map/self/0/0", f"/{id}/grid.png", f"/{id}/tokens.json", f"/{id}/tokens.csv"]
+    paths += [
+        f"/{id}/analysis.duckdb",
+        f"/{id}/heads.parquet",
+        "/x/<script>alert(1)</script>",
+        f"/{served.ids.private}/rows.csv",
+    ]
+    for path in paths:
+        for method in ("GET", "HEAD", "POST"):
+            headers = served.client.request(method, f"{prefix}/data{path}").headers
+            policy = headers["content-security-policy"]
+            assert "default-src 'none'" in policy and "sandbox" in policy and "frame-ancestors 'none'" in policy
+            assert headers["x-content-type-options"] == "nosniff"
+            assert "text/html" not in headers.get("content-type", "")

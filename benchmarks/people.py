@@ -1,0 +1,131 @@
+"""Many people reading at once: sessions over Streamlit's own websocket, one action each every few seconds.
+
+    python -m benchmarks.people                       50 sessions, 60 s, an action every 10 s
+    python -m benchmarks.people --sessions 10 --seconds 20
+
+Each session opens the page of heads on a stored analysis and then goes from head to head, as a click does. Measured is
+the time from the request to the end of the script's run; beside it the server's memory before, during and after.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import psutil
+import websockets
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+
+from backend.store import AnalysisWriter, Library
+from benchmarks.store import record, run_of
+from tools.app_server import serve
+
+PAGES = ("heads", "heads", "heads", "sinks", "sql")  # what people look at
+LAYERS, TOKENS, ANALYSES = 6, 128, 8
+PATIENCE = 60.0  # seconds for one action
+
+
+class Session:
+    """One browser tab, as far as the server can tell."""
+
+    def __init__(self, address: str, ids: list[str], seed: int) -> None:
+        self.address = address.replace("http", "ws", 1) + "/_stcore/stream"
+        self.random = random.Random(seed)
+        self.ids = ids
+        self.times: list[float] = []
+        self.errors: list[str] = []
+
+    async def stay(self, seconds: float, every: float) -> None:
+        """Opens a page and acts until the time is over, the first action at a time of its own."""
+        await asyncio.sleep(self.random.uniform(0, every))
+        end = time.monotonic() + seconds
+        async with websockets.connect(self.address, subprotocols=["streamlit"], max_size=None) as socket:
+            await self.act(socket, first=True)
+            while time.monotonic() + every < end:
+                await asyncio.sleep(every * self.random.uniform(0.8, 1.2))
+                await self.act(socket)
+
+    async def act(self, socket, *, first: bool = False) -> None:
+        """Asks for another view and waits until it is drawn."""
+        message = BackMsg()
+        layer, head = self.random.randrange(LAYERS), self.random.randrange(9)
+        message.rerun_script.query_string = f"analysis={self.random.choice(self.ids)}&layer={layer}&head={head}"
+        message.rerun_script.page_name = self.random.choice(PAGES)
+        start = time.perf_counter()
+        await socket.send(message.SerializeToString())
+        while True:
+            answer = ForwardMsg()
+            answer.ParseFromString(await asyncio.wait_for(socket.recv(), PATIENCE))
+            kind = answer.WhichOneof("type")
+            if kind == "delta" and answer.delta.new_element.WhichOneof("type") == "exception":
+                self.errors.append(answer.delta.new_element.exception.message[:200])
+            if kind == "script_finished":
+                break
+        if not first:
+            self.times.append(time.perf_counter() - start)
+
+
+async def crowd(sessions: list[Session], seconds: float, every: float, memory: list[float], server) -> None:
+    """All sessions at once, the server's memory looked at every second."""
+    people = [asyncio.create_task(session.stay(seconds, every)) for session in sessions]
+    while not all(task.done() for task in people):
+        memory.append(resident(server))
+        await asyncio.sleep(1)
+    for task in people:
+        task.result()
+
+
+def resident(process: psutil.Process) -> float:
+    """MB."""
+    return process.memory_info().rss / 1e6
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sessions", type=int, default=50)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--every", type=float, default=10)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        library = Library(folder)
+        ids = []
+        for seed in range(ANALYSES):
+            with AnalysisWriter(library) as writer:
+                for layer in range(LAYERS):
+                    writer.layer(record(layer, TOKENS, seed))
+                ids.append(writer.publish(run_of(TOKENS, seed)))
+        with serve(Path(folder)) as address:
+            server = psutil.Process().children()[-1]
+            alone = [Session(address, ids, seed) for seed in range(2)]
+            asyncio.run(crowd(alone, 10, 3, [], server))
+            before, during = resident(server), []
+            sessions = [Session(address, ids, 100 + seed) for seed in range(asked.sessions)]
+            asyncio.run(crowd(sessions, asked.seconds, asked.every, during, server))
+            time.sleep(15)
+            after = resident(server)
+    report(asked, sessions, before, max(during), after)
+
+
+def report(asked, sessions: list[Session], before: float, most: float, after: float) -> None:
+    times = sorted(time for session in sessions for time in session.times)
+    errors = [error for session in sessions for error in session.errors]
+    p95 = times[int(0.95 * (len(times) - 1))]
+    load = psutil.getloadavg()[0]
+    print(
+        f"{asked.sessions} sessions, an action every {asked.every:.0f} s each, {asked.seconds:.0f} s; load {load:.1f}"
+    )
+    print(
+        f"  page updates           {len(times)}, median {statistics.median(times):.2f} s, p95 {p95:.2f} s (at most 1.5)"
+    )
+    print(f"  errors                 {len(errors)}{': ' + errors[0] if errors else ''}")
+    print(f"  memory of the server   {before:.0f} MB before, {most:.0f} at most, {after:.0f} after they left")
+
+
+if __name__ == "__main__":
+    main()
