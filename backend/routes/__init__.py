@@ -19,7 +19,6 @@ from backend.routes.health import health
 from backend.routes.map_window import map_window
 from backend.routes.painted import painted
 from backend.routes.scripts import scripts
-from backend.routes.scripts import scripts
 from backend.routes.tables import tables
 
 METHODS = ["GET", "HEAD"]
@@ -30,7 +29,6 @@ def routes(open_analysis: OpenAnalysis, prefixes: tuple[str, ...] = ("",)) -> li
     handlers = [
         Route("/health", health, methods=METHODS),
         Route("/painted/{name}", painted, methods=METHODS),
-        Route("/scripts/{name}", scripts, methods=METHODS),
         Route("/scripts/{name}.js", scripts, methods=METHODS),
         Route("/{id}/map/{kind}/{layer}/{head}", map_window(open_analysis), methods=METHODS),
         Route("/{id}/grid/{kind}/{layer}.png", grid(open_analysis), methods=METHODS),

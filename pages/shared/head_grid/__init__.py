@@ -16,6 +16,7 @@ from pathlib import Path
 import streamlit as st
 
 from pages.shared import map_viewer
+from pages.shared.scripts import by_reference
 
 HERE = Path(__file__).parent
 SHARED = ("dom.js", "colour.js")  # of the map viewer
@@ -29,7 +30,9 @@ def script() -> str:
     return "\n".join([*shared, (HERE / "grid.js").read_text("utf-8")])
 
 
-_grid = st.components.v2.component("headwater_head_grid", css=(HERE / "grid.css").read_text("utf-8"), js=script())
+_grid = st.components.v2.component(
+    "headwater_head_grid", css=(HERE / "grid.css").read_text("utf-8"), js=by_reference("head_grid", script())
+)
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,13 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
+from pages.shared.scripts import by_reference
+
 HERE = Path(__file__).parent
 _header = st.components.v2.component(
     "headwater_header",
     css=(HERE / "header.css").read_text("utf-8"),
-    js=(HERE / "header.js").read_text("utf-8"),
+    js=by_reference("header", (HERE / "header.js").read_text("utf-8")),
 )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import streamlit as st
 
 from pages.shared.look.keys import KEYS
+from pages.shared.scripts import by_reference
 
 HERE = Path(__file__).parent
 # theme in the address -> Streamlit's name for it; None: whatever the browser or the settings menu says
@@ -16,7 +17,7 @@ NAMES = {"auto": None, "light": "Light", "dark": "Dark", "projector": "Light"}
 _theme = st.components.v2.component(
     "headwater_theme",
     css=(HERE / "keys.css").read_text("utf-8"),
-    js="\n".join((HERE / name).read_text("utf-8") for name in ("keys.js", "theme.js")),
+    js=by_reference("look", "\n".join((HERE / name).read_text("utf-8") for name in ("keys.js", "theme.js"))),
 )
 
 

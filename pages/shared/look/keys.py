@@ -34,5 +34,7 @@ KEYS = (
     Key("d", "definition", presses="Definition"),
     Key("c", "copies the link to this view"),
     Key("p", "presenter: large dark type on white, and back"),
+    Key("PgDn PgUp", "while a lesson is presented: on, back"),
+    Key("o b f n", "while a lesson is presented: spotlight, black screen, full screen, notes"),
     Key("?", "this list"),
 )

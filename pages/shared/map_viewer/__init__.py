@@ -17,6 +17,7 @@ import streamlit as st
 
 from backend.types import Segment
 from pages.shared.picture_first import announce
+from pages.shared.scripts import by_reference
 from pages.shared.view_state import Span
 
 HERE = Path(__file__).parent
@@ -45,7 +46,11 @@ def script() -> str:
     return "\n".join((HERE / name).read_text("utf-8") for name in SCRIPTS)
 
 
-_viewer = st.components.v2.component("headwater_map_viewer", css=(HERE / "viewer.css").read_text("utf-8"), js=script())
+_viewer = st.components.v2.component(
+    "headwater_map_viewer",
+    css=(HERE / "viewer.css").read_text("utf-8"),
+    js=by_reference("map_viewer", script()),
+)
 
 
 @dataclass(frozen=True)
