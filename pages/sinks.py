@@ -9,6 +9,7 @@ from pages.shared.frame import frame, opened
 from pages.shared.panels.readable import readable
 from pages.shared.panels.sink_data import sink_data
 from pages.shared.panels.sink_do import sink_do
+from pages.shared.panels.sink_hold import sink_hold
 from pages.shared.panels.sink_sentences import head_count_sentence
 from pages.shared.panels.sink_settings import sink_settings
 from pages.shared.panels.sink_strength import sink_strength
@@ -16,8 +17,14 @@ from pages.shared.panels.sink_where import sink_where
 from pages.shared.panels.sink_why import sink_why
 from pages.shared.view_state import ViewState
 
-PARTS = {"where": "Where are they?", "strong": "How strong?", "why": "Why?", "do": "What do they do?"}
-DRAW = {"where": sink_where, "strong": sink_strength, "why": sink_why, "do": sink_do}
+PARTS = {
+    "where": "Where are they?",
+    "strong": "How strong?",
+    "why": "Why?",
+    "do": "What do they do?",
+    "hold": "Does it hold?",
+}
+DRAW = {"where": sink_where, "strong": sink_strength, "why": sink_why, "do": sink_do, "hold": sink_hold}
 KEY = "headwater_sinks_part"
 
 
@@ -34,7 +41,7 @@ def part_of(state: ViewState) -> str:
 
 def _take_part() -> None:
     chosen = st.session_state[KEY]
-    select(part=None if chosen in (None, "where") else chosen)
+    select(part=None if chosen in (None, "where") else chosen, study=None)  # a study belongs to its part
 
 
 state = frame("sinks", selectors=("kind", "layer", "head", "sinkfree"))

@@ -1,12 +1,14 @@
 """The page of sinks: what it says of stored analyses, and links that do not fit them."""
 
+import numpy as np
 import pytest
 
 from backend.models import LoadedModel
 from backend.store import Library
-from backend.studies import run_study, sink_whatif, sink_window, streaming_figure
+from backend.studies import run_study, sink_sets, sink_whatif, sink_window, streaming_figure
 from backend.studies.sink_percentage import STUDY, Parameters
 from pages.shared.charts.sink_strip import MOST_BARS, bars_of
+from pages.shared.panels.sink_where import rows_without_sinks
 from tests.backend.tiny import build
 from tests.backend.tiny_tokenizers import byte_level
 from tests.stored import store
@@ -58,7 +60,6 @@ def test_heads_without_exact_maps_cost_only_what_needs_them(open_page, library):
 
 
 def test_many_tokens_share_bars_and_the_largest_is_named():
-    import numpy as np
 
     values = np.zeros(1000)
     values[777] = 0.5
@@ -109,3 +110,24 @@ def test_studies_of_what_sinks_do_open_on_their_part_of_the_page(open_page, libr
     app = open_page("sinks", part="do", way="window", study=stream.id)
     assert not app.exception and "2 first keys and the last 6 hold" in said(app)
     assert "there is no" not in said(app)
+
+
+def test_a_set_of_prompts_opens_with_its_means_and_what_was_left_out(open_page, library):
+    model = LoadedModel.wrap(build("llama", vocab_size=300), byte_level())
+    asked = sink_sets.Parameters(
+        texts=("the cat sat on the mat . the cat sat .", "a"), left_out=((3, "it is not JSON"),), lengths=(6,)
+    )
+    study = run_study(sink_sets.STUDY, model, asked, library=Library(library.folder))
+    app = open_page("sinks", part="hold", study=study.id)
+    assert not app.exception
+    assert "6 tokens" in said(app) and "whole prompts" in said(app) and "(2 prompts" in said(app)
+    assert "1 lines of the set were left out, the first is line 3: it is not JSON." in said(app)
+    assert "1 readings were not possible" in said(app)
+
+
+def test_rows_without_sinks_add_up_to_one(open_page, library):
+    rows = np.array([[0.0, 0.9, 0.0, 0.02, 0.05, 0.03], [0.1, 0.9, 0.0, 0.0, 0.0, 0.0]])
+    shown = rows_without_sinks(rows)
+    assert shown[0] == pytest.approx([0, 0, 0, 0.2, 0.5, 0.3]) and np.isnan(shown[1]).all()
+    app = open_page("sinks", analysis=library.plain, sinkfree="on")
+    assert not app.exception and "Shown without them" in said(app)

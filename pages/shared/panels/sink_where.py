@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import streamlit as st
 
-from backend.sinks.budget import CONTENT, NEAR, PARTS, parts_of_keys, row_budget
-from backend.sinks.detection import mass_per_key, sink_tokens
+from backend.sinks.budget import CONTENT, LEARNED, NEAR, PARTS, SINK, parts_of_keys, row_budget
+from backend.sinks.detection import NONE_LEFT, mass_per_key, sink_tokens
 from backend.sinks.token_types import TYPES
 from pages.shared.address import select
 from pages.shared.charts.budget_by_position import budget_by_position
@@ -190,17 +190,30 @@ def head_budget(state: ViewState, data: SinkData) -> None:
     parts = parts_of_keys(data.types, data.sinks[place, state.head])
     rows = row_budget(data.analysis, state.layer, state.head, parts, data.kind, data.limits.near)
     late = rows[len(rows) // 2 :]
-    sink = float(np.nanmean(late[:, PARTS.index("sink")])) if np.isfinite(late).any() else 0.0
+    sink = float(np.nanmean(late[:, PARTS.index(SINK)])) if np.isfinite(late).any() else 0.0
+    told = (
+        f"Head {state.layer}.{state.head}, row by row: in the second half of the prompt {sink:.0%} goes to its sinks."
+    )
+    if state.without_sinks():
+        rows = rows_without_sinks(rows)
+        told += " Shown without them: every row's other parts are brought back to 100 %."
     chart = budget_by_position(PARTS, rows)
     table = pa.table({"query": np.arange(len(rows)), **{p.replace(" ", "_"): rows[:, i] for i, p in enumerate(PARTS)}})
     figure(
         "sinks_rows",
         chart,
-        sentence=f"Head {state.layer}.{state.head}, row by row: in the second half of the prompt {sink:.0%} goes to "
-        "its sinks.",
+        sentence=told,
         table=table,
-        terms=("mass_budget",),
+        terms=("mass_budget", "sink_free_view"),
     )
+
+
+def rows_without_sinks(rows: np.ndarray) -> np.ndarray:
+    """The parts of every row without sinks and learned sink, [Nq, parts]; NaN where less than 1e-6 is left."""
+    kept = rows.copy()
+    kept[:, [PARTS.index(LEARNED), PARTS.index(SINK)]] = 0.0
+    left = kept.sum(-1, keepdims=True)
+    return np.divide(kept, left, out=np.full(kept.shape, np.nan), where=left >= NONE_LEFT)
 
 
 def kinds_of_sinks(data: SinkData) -> None:
