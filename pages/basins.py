@@ -9,6 +9,7 @@ from pages.shared.frame import frame, opened
 from pages.shared.panels.basin_calibration import basin_calibration
 from pages.shared.panels.basin_distance import basin_distance
 from pages.shared.panels.basin_helps import basin_helps
+from pages.shared.panels.basin_needle import basin_needle
 from pages.shared.panels.basin_permutation import basin_permutation
 from pages.shared.panels.basin_prompt import basin_prompt
 from pages.shared.panels.readable import readable
@@ -19,6 +20,7 @@ PARTS = {
     "position": ("Position or content?", basin_permutation),
     "matter": ("Which parts matter?", basin_calibration),
     "help": ("What would help?", basin_helps),
+    "needle": ("Does it find a needle?", basin_needle),
     "distance": ("Near or far?", basin_distance),
 }
 KEY = "headwater_basins_part"

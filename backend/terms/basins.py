@@ -163,10 +163,34 @@ TERMS = {
     ),
     "verdict": Term(
         caption="Whether a method changed the probability of the answer by more than chance over the starting orders.",
-        formula="better (worse): the 95 % interval of the mean of ln p after - ln p before is above (below) 0; Student's "
+        formula="better (worse): the 95 % interval of the mean of ln p after - before is above (below) 0; Student's "
         "t over the orders",
         unit="nats",
         range=(-math.inf, math.inf),
         baseline="0 for the prompt as it is",
+    ),
+    "needle_answer": Term(
+        caption="Whether the model answers from one sentence hidden in a long text, among sentences that look like it.",
+        formula="ln p of the answer behind the question; given: the text that is written holds the answer's words",
+        unit="nats; yes or no",
+        range=(-math.inf, 0.0),
+        source="needle in a haystack; look-alikes are Headwater's",
+    ),
+    "needle_mass": Term(
+        caption="The share of attention on the needle while the answer is written; AUROC: does it tell success?",
+        formula="mean over the rows that write the answer of the sum over needle tokens of A_ij; AUROC = how often "
+        "a success has more of it than a failure",
+        unit="share of a row",
+        range=SHARE,
+        baseline="tokens of the needle / visible tokens",
+    ),
+    "retrieval_score": Term(
+        caption="How much of the needle a head copies: it looks at a needle token while that very token is written.",
+        formula="different needle tokens j with j = argmax A_t and token written at t = token j, divided by its "
+        "number of tokens; mean over cells where more than half of the answer's words were recalled",
+        unit="share",
+        range=SHARE,
+        baseline="about 0",
+        source="Retrieval Head (arXiv 2404.15574); repeated copies count once here",
     ),
 }

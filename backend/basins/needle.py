@@ -1,0 +1,118 @@
+"""One cell of a needle sweep: the answer with all heads, and with some of them off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from backend.basins.captured import layer_rows
+from backend.basins.haystack import Haystack
+from backend.basins.outcome import says
+from backend.basins.passes import Prefix, Step, answer_ids, answer_logprobs, session, step, why_not_reusable, write
+from backend.basins.retrieval import retrieval_scores, rouge1_recall
+from backend.generate import ends_of
+from backend.interventions import Gate, Intervention
+from backend.models import LoadedModel
+from backend.types import LayerCapture
+
+Place = tuple[int, int]
+Stop = Callable[[], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """What one cell gave."""
+
+    judged: dict  # logprob, exact, rouge, text
+    places: list[Place]
+    retrieval: np.ndarray  # [heads]
+    mass: np.ndarray  # [heads] share of a row on the needle, mean over the rows that write the answer
+    alike_mass: np.ndarray  # the same on all look-alikes
+
+
+def plain_cell(model: LoadedModel, hay: Haystack, answer: str, new_tokens: int, stop: Stop) -> Cell:
+    """The answer, and what every head looked at while it was written."""
+    prefix = text_before(model, hay)
+    judged, written = answered(model, hay, answer, new_tokens, prefix, (), stop)
+    ids, first = [*hay.encoded.token_ids, *written], hay.question
+    rows = slice(len(hay.encoded.token_ids) - 1, len(ids) - 1 if written else len(ids))  # row i writes token i + 1
+    places: list[Place] = []
+    strongest, mass, alike = [], [], []
+    others = [position for place in hay.others for position in place]
+
+    def keep(layer: LayerCapture) -> None:
+        stop()
+        weights, seen = layer_rows(layer, rows)
+        places.extend((layer.info.layer, head) for head in range(layer.info.heads))
+        strongest.append(np.where(seen, weights, -1.0).argmax(-1))  # [H, steps]
+        mass.append(weights[..., list(hay.needle)].sum(-1).mean(-1))
+        alike.append(weights[..., others].sum(-1).mean(-1))
+
+    with session(model, on_layer=keep):
+        step(model, ids if prefix is None else ids[first:], None if prefix is None else prefix.first(first))
+    steps = np.concatenate(strongest).T[: len(written)]
+    found = retrieval_scores(steps, written, ids, hay.needle) if written else np.zeros(len(places))
+    return Cell(judged, places, found, np.concatenate(mass), np.concatenate(alike))
+
+
+def masked_cell(
+    model: LoadedModel,
+    hay: Haystack,
+    answer: str,
+    new_tokens: int,
+    sets: Mapping[str, list[list[Place]]],
+    stop: Stop,
+) -> list[dict]:
+    """The answer with each set of heads off while the question is read and the answer written."""
+    prefix = text_before(model, hay)
+    rows = []
+    for name, drawn in sets.items():
+        for draw, heads in enumerate(drawn):
+            off = Gate(heads=tuple(heads), factor=0)
+            judged, _ = answered(model, hay, answer, new_tokens, prefix, (off,), stop)
+            rows.append({"off": name, "draw": draw, **judged})
+    return rows
+
+
+def text_before(model: LoadedModel, hay: Haystack) -> Prefix | None:
+    """Everything before the question, read once. None where keys and values cannot be kept: then heads are off
+    while the text is read too."""
+    if why_not_reusable(model) is not None:
+        return None
+    ids = hay.encoded.token_ids[: hay.question]
+    with session(model):
+        return Prefix(tuple(ids), step(model, ids).cache)
+
+
+def answered(
+    model: LoadedModel,
+    hay: Haystack,
+    answer: str,
+    new_tokens: int,
+    prefix: Prefix | None,
+    interventions: Sequence[Intervention],
+    stop: Stop,
+) -> tuple[dict, list[int]]:
+    """How the answer is judged, and the tokens that were written."""
+    expected = answer_ids(model, hay.encoded, answer)
+    ids = hay.encoded.token_ids
+
+    def read() -> Step:
+        if prefix is None:
+            return step(model, ids)
+        return step(model, ids[hay.question :], prefix.first(hay.question))
+
+    with session(model, interventions=interventions), torch.inference_mode():
+        logprobs = answer_logprobs(model, read(), expected)
+        written = write(model, read(), new_tokens, ends_of(model), stop)
+    text = model.tokenizer.decode(written, skip_special_tokens=True)
+    judged = {
+        "logprob": None if logprobs is None else sum(logprobs),
+        "exact": int(says(text, answer)),
+        "rouge": rouge1_recall(text, answer),
+        "text": text,
+    }
+    return judged, written
