@@ -17,6 +17,7 @@ from torch import Tensor
 from transformers import (
     DynamicCache,
     GenerationConfig,
+    GenerationMixin,
     LogitsProcessor,
     LogitsProcessorList,
     StoppingCriteria,
@@ -34,6 +35,7 @@ from backend.interventions import Intervention, PromptEdit
 from backend.models import LoadedModel
 from backend.prompts import EncodedPrompt
 from backend.sites import survey
+from backend.start_of_writing import given_to, target_settings
 from backend.tokens import token_table
 from backend.types import Segment, Token
 from kernels.measures import NOTHING
@@ -94,22 +96,25 @@ def generate(
     interventions: Sequence[Intervention] = (),
     segments: Sequence[Segment] = (),
     impl: str = "auto",
+    inputs: dict[str, Tensor] | None = None,
     progress: Callable[[int], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> Generated:
     """Writes up to `writing.new_tokens` tokens behind `token_ids`, under the interventions where there are any.
 
+    inputs: what the model reads in place of token ids (sound).
+
     progress(tokens written) is called after each one, `cancelled` asked. Raises Cancelled.
     """
     writing.check(model, len(token_ids))
     changes = [edit for edit in interventions if not isinstance(edit, PromptEdit)]
-    ids = torch.tensor([list(token_ids)], device=model.device)
-    start = 1 if model.two_sided else len(token_ids)
+    given, start = given_to(model, token_ids, inputs)
     watch = Watch(start, progress or (lambda _: None), cancelled or (lambda: False))
     with torch.inference_mode(), changed(model, changes, segments, impl) if changes else evaluating(model):
-        written = model.model.generate(
-            input_ids=ids,
-            attention_mask=torch.ones_like(ids),
+        # Whisper's own generate cuts and joins sounds; the loop of all other models is what is wanted.
+        written = GenerationMixin.generate(
+            model.model,
+            **given,
             generation_config=configuration(model, writing),
             logits_processor=LogitsProcessorList(drawing(writing, model.device)),
             stopping_criteria=StoppingCriteriaList([watch]),
@@ -147,15 +152,6 @@ def configuration(model: LoadedModel, writing: Writing) -> GenerationConfig:
         output_scores=False,
         **(target_settings(model) if model.two_sided else {}),
     )
-
-
-def target_settings(model: LoadedModel) -> dict:
-    """What an encoder-decoder's targets begin with, and the tokens that are never part of them."""
-    own = model.model.generation_config
-    kept = ("forced_bos_token_id", "bad_words_ids", "suppress_tokens", "begin_suppress_tokens")
-    return {"decoder_start_token_id": model.start_of_target()} | {
-        name: value for name in kept if (value := getattr(own, name, None)) is not None
-    }
 
 
 def ends_of(model: LoadedModel) -> list[int]:

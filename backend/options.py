@@ -67,8 +67,8 @@ class Options:
                 raise Refused(f"Options.{name}: expected a number, got {value!r}.")
         if type(self.seed) is not int or not -(2**63) <= self.seed < 2**63:
             raise Refused(f"Options.seed: expected a whole number of at most 64 bits, got {self.seed!r}.")
-        if self.keep_media:
-            raise Refused("Options.keep_media: got True. Pictures and sounds cannot be read yet: leave it at False.")
+        if type(self.keep_media) is not bool:
+            raise Refused(f"Options.keep_media: expected True or False, got {self.keep_media!r}.")
         _ = self.changes
 
     @property

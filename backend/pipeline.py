@@ -56,6 +56,7 @@ def analyse(
     options.check()
     check_visibility(visibility, owner)
     told = progress or (lambda *_: None)
+    model = model.tower_for(prompt)
     told("prepare", 0, 0, None)
     encoded = encode_edited(model, prompt, options.changes)
     target = target_of(model, prompt, options)

@@ -52,7 +52,8 @@ def main_form(prompt: Prompt) -> str:
     if len(given) != 1:
         raise Refused(f"A prompt has exactly one of {', '.join(FORMS[:5])}; got {', '.join(given) or 'none of them'}.")
     if given[0] in ("image", "audio"):
-        raise Refused("Prompts with pictures or sound are not offered yet. Give text.")
+        what = "picture" if given[0] == "image" else "sound"
+        raise Refused(f"This model reads text; a {what} cannot be given to it here. Give text, or take another model.")
     needs_question = given[0] in ("documents", "examples")
     if needs_question != (prompt.question is not None):
         raise Refused(f"{given[0]} {'needs' if needs_question else 'takes no'} question.")

@@ -11,8 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from torch import Tensor
+
 from backend.errors import Refused
 from backend.models import LoadedModel
+from backend.probes import PICTURE, TEXT
 from backend.prompt_forms import DRAFTS, Draft, Prompt, check_texts, main_form
 from backend.tokens import Span, empty, token_table
 from backend.types import Segment, Token
@@ -31,10 +34,14 @@ class EncodedPrompt:
     prompt: dict  # for info["prompt"]: the Prompt fields that are set, or token_ids
     notices: list[str]
     token_types: list[int] | None = None  # of a pair: which sentence, where the model was trained to be told
+    inputs: dict[str, Tensor] | None = None  # of a picture or sound: what the forward takes in place of token ids
+    media: dict | None = None  # and the picture or sound itself, as it is kept where that was asked for
 
 
 def encode(model: LoadedModel, prompt: str | Prompt | list[int]) -> EncodedPrompt:
     """The token ids of a prompt, its segments and its token table. Refused, with what to do, before anything runs."""
+    if model.reads != TEXT:
+        return encode_unread(model, prompt)
     if isinstance(prompt, list):
         return check_length(model, encode_ids(model, prompt))
     prompt = Prompt(text=prompt) if isinstance(prompt, str) else prompt
@@ -51,6 +58,16 @@ def encode(model: LoadedModel, prompt: str | Prompt | list[int]) -> EncodedPromp
     if all(token.is_special for token in encoded.tokens):
         raise Refused("The prompt holds special tokens only, so there is nothing to attend to. Type some text.")
     return check_length(model, encoded)
+
+
+def encode_unread(model: LoadedModel, prompt: str | Prompt | list[int]) -> EncodedPrompt:
+    """Of a model whose input is no text."""
+    from backend.media import encode_media  # which builds on this file
+
+    if not isinstance(prompt, Prompt):
+        form = "image" if model.reads == PICTURE else "audio"
+        raise Refused(f"{model.name} reads a {model.reads}, not text: give Prompt({form}=...).")
+    return encode_media(model, prompt)
 
 
 _locks: weakref.WeakKeyDictionary[Any, threading.Lock] = weakref.WeakKeyDictionary()

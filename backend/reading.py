@@ -59,15 +59,18 @@ class Reading:
 
     def ids(self, device: torch.device) -> dict[str, torch.Tensor]:
         """kind -> token ids [1, N] of the kinds whose queries and keys are the same tokens."""
-        source = torch.tensor([self.encoded.token_ids], device=device)
-        if self.target is None:
-            return {"self": source}
-        return {"encoder": source, "decoder": torch.tensor([self.target.token_ids], device=device)}
+        sides = {"self" if self.target is None else "encoder": self.encoded, "decoder": self.target}
+        return {
+            kind: torch.tensor([read.token_ids], device=device)
+            for kind, read in sides.items()
+            if read is not None and read.inputs is None  # patches and frames are no tokens that could be equal
+        }
 
     def inputs(self, model: LoadedModel) -> dict:
         """What the model's forward takes."""
         ids = self.ids(model.device)
-        inputs = {"input_ids": ids["self" if self.target is None else "encoder"]}
+        inputs = self.encoded.inputs or {"input_ids": ids["self" if self.target is None else "encoder"]}
+        inputs = dict(inputs)
         if self.target is not None:
             inputs["decoder_input_ids"] = ids["decoder"]
         if self.encoded.token_types is not None:
@@ -83,10 +86,13 @@ def given_target(model: LoadedModel, text: str) -> EncodedPrompt:
     spans = list(found.get("offset_mapping") or search(tokenizer, text, ids))
     if not ids or ids[-1] not in tokenizer.all_special_ids:  # nothing of the text may be dropped
         ids, spans = [*ids, model.start_of_target()], [*spans, None]
-    labels = torch.tensor([ids], device=model.device)
     prepare = getattr(model.model, "prepare_decoder_input_ids_from_labels", None)
-    shifted = [model.start_of_target(), *ids[:-1]] if prepare is None else prepare(labels=labels)[0].tolist()
-    spans = [None, *spans[:-1]]
+    if ids[0] == model.start_of_target():  # a tokenizer that writes it itself (Whisper)
+        shifted, spans = ids[:-1], spans[:-1]
+    else:
+        labels = torch.tensor([ids], device=model.device)
+        shifted = [model.start_of_target(), *ids[:-1]] if prepare is None else prepare(labels=labels)[0].tolist()
+        spans = [None, *spans[:-1]]
     segments = [Segment("target", "target", 1, len(shifted))]
     typed = [span is not None for span in spans]
     tokens = token_table(tokenizer, shifted, text, segments, spans=spans, typed=typed)

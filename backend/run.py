@@ -6,7 +6,7 @@ import json
 import platform
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 
 import torch
@@ -80,6 +80,7 @@ class Run:
                 "segments": [asdict(segment) for segment in self.encoded.segments],
                 "architecture": architecture(self.model),
                 "target": None if self.target is None else self.target.token_ids,
+                "media": self.options.keep_media and self.encoded.media is not None,
             },
         )
 
@@ -135,6 +136,7 @@ class Run:
             interventions=self.options.changes,
             segments=self.encoded.segments,
             impl=self.options.impl,
+            inputs=self.encoded.inputs,
             progress=lambda written: self.progress("write", written, writing.new_tokens, None),
             cancelled=self.cancelled,
         ).token_ids
@@ -168,7 +170,8 @@ class Run:
             kind: MeasureRequest(pooled=self.options.pooled, top=top, tokens=ids)
             for kind, ids in self.read.ids(self.model.device).items()
         }
-        return {"cross": MeasureRequest(pooled=self.options.pooled, top=top, distances=False), **own}
+        plain = MeasureRequest(pooled=self.options.pooled, top=top)
+        return {"self": plain, "encoder": plain, "cross": replace(plain, distances=False), **own}
 
     def _next_tokens(self, tap: Tap, output) -> tuple[list[Token], list[Prediction], list[str]]:
         """The token table with log-probabilities, the predictions, and what must be said about them."""
@@ -210,6 +213,7 @@ class Run:
             "device": str(self.model.device),
             "implementation": layers.implementation,
             "options": self.options.as_dict(),
+            **({"media": self.encoded.media} if self.options.keep_media and self.encoded.media else {}),
             "interventions": sentences(self.options.changes),
             "seed": self.options.seed,
             "versions": versions(),
@@ -244,7 +248,8 @@ def writing_of(options: Options, model: LoadedModel) -> Writing | None:
     """How text is to be written; None where none is asked for. An encoder-decoder without a target writes one."""
     if options.new_tokens == 0 and not model.two_sided:
         return None
-    new_tokens = options.new_tokens or TARGET_TOKENS
+    room = TARGET_TOKENS if model.max_positions is None else max(1, model.max_positions - 1)
+    new_tokens = options.new_tokens or min(TARGET_TOKENS, room)
     return Writing(new_tokens, options.num_beams, options.temperature, options.top_p, options.seed)
 
 

@@ -9,11 +9,12 @@ from functools import cached_property
 
 import torch
 from torch import Tensor
+from transformers import PreTrainedModel
 
 from backend.errors import Refused
 from backend.families import family_of
 from backend.models.check import self_check
-from backend.probes import input_device, is_encoder_decoder, reads
+from backend.probes import PICTURE, TEXT, input_device, is_encoder_decoder, reads
 from backend.sites import survey
 from backend.types import LayerInfo
 
@@ -46,30 +47,51 @@ class ModelCard:
 class LoadedModel:
     """A model in memory, ready to be captured. `load` makes one; `wrap` takes a transformers model as it is."""
 
-    def __init__(self, model, tokenizer, name: str, revision: str | None = None, *, private: bool = False) -> None:
+    def __init__(
+        self, model, tokenizer, name: str, revision: str | None = None, *, private: bool = False, processor=None
+    ) -> None:
         self.model = model
         self.tokenizer = tokenizer
-        self.processor = None
+        self.processor = processor  # prepares pictures and sounds
         self.name = name
         self.revision = revision
         self._private = private  # nobody else holds the weights, so they cannot change
         self._hash: str | None = None
 
     @classmethod
-    def wrap(cls, model, tokenizer=None, name: str = "in-memory") -> LoadedModel:
+    def wrap(cls, model, tokenizer=None, name: str = "in-memory", *, processor=None) -> LoadedModel:
         """Any transformers model. Without a tokenizer it works for prompts given as token ids.
 
         The model is left as it is; a capture switches it to evaluation and puts it back. Refused where it has no
         softmax attention that can be read, or where its maps fail the self-check.
         """
-        loaded = cls(model, tokenizer, name)
+        loaded = cls(model, tokenizer, name, processor=processor)
         loaded.checks  # noqa: B018  refuses now rather than in the middle of a run
         return loaded
 
     @cached_property
     def checks(self) -> dict:
-        """The self-check's results; Refused where it fails."""
+        """The self-check's results; Refused where it fails. Of two towers (CLIP) those of the picture's."""
+        if self.towers:
+            return [self.towers[what].checks for what in (TEXT, PICTURE)][-1]
         return self_check(self.model)
+
+    @cached_property
+    def towers(self) -> dict[str, LoadedModel]:
+        """Models that read a picture or a text, each with a tower of its own: what is read -> that tower."""
+        parts = {PICTURE: getattr(self.model, "vision_model", None), TEXT: getattr(self.model, "text_model", None)}
+        if not all(isinstance(part, PreTrainedModel) for part in parts.values()):
+            return {}
+        return {
+            what: LoadedModel(
+                part, self.tokenizer, self.name, self.revision, private=self._private, processor=self.processor
+            )
+            for what, part in parts.items()
+        }
+
+    def tower_for(self, prompt) -> LoadedModel:
+        """What reads this prompt: the model itself, or of two towers the one for its form."""
+        return self.towers[PICTURE if getattr(prompt, "image", None) is not None else TEXT] if self.towers else self
 
     @property
     def weights_hash(self) -> str:
@@ -104,7 +126,7 @@ class LoadedModel:
     @property
     def device(self) -> torch.device:
         """Where inputs go."""
-        return input_device(self.model)
+        return input_device(self.towers[TEXT].model if self.towers else self.model)
 
     @property
     def eos_token_id(self) -> int | None:
@@ -120,7 +142,7 @@ class LoadedModel:
         readable = None if family is None or family.most_tokens is None else family.most_tokens(config)
         if readable is not None:
             return readable
-        positions = getattr(config, "max_position_embeddings", None)
+        positions = getattr(config, "max_position_embeddings", getattr(config, "max_target_positions", None))
         if positions is None or positions < 1:
             return None
         if config.model_type in ("roberta", "xlm-roberta", "camembert", "xlm-roberta-xl", "data2vec-text"):
@@ -135,7 +157,7 @@ class LoadedModel:
     @property
     def reads(self) -> str:
         """What it is given: "text", "picture" or "sound"."""
-        return reads(self.model)
+        return PICTURE if self.towers else reads(self.model)
 
     @property
     def two_sided(self) -> bool:
@@ -157,7 +179,9 @@ class LoadedModel:
         raise Refused(f"{self.name} does not say which token its targets start with (decoder_start_token_id).")
 
     def describe(self) -> ModelCard:
-        """What can be said of the model before anything runs."""
+        """What can be said of the model before anything runs. Of two towers, of the picture's."""
+        if self.towers:
+            return self.towers[PICTURE].describe()
         family = family_of(self.config.model_type)
         return ModelCard(
             name=self.name,

@@ -8,12 +8,16 @@ from safetensors import SafetensorError
 from transformers import (
     MODEL_FOR_CAUSAL_LM_MAPPING,
     MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
+    MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING,
     MODEL_MAPPING,
     AutoConfig,
+    AutoFeatureExtractor,
+    AutoImageProcessor,
     AutoModel,
     AutoModelForCausalLM,
     AutoModelForMaskedLM,
     AutoModelForSeq2SeqLM,
+    AutoModelForSpeechSeq2Seq,
     AutoTokenizer,
 )
 from transformers.utils import logging
@@ -38,10 +42,11 @@ def read_model(name: str, revision: str | None, token: str | None, dtype: str, d
     check_quantised(config, source.name)
     loaded = LoadedModel(
         read_weights(source, config, choose_dtype(dtype, place, source), SPREAD if device == SPREAD else place),
-        read_tokenizer(source),
+        read_tokenizer(source, config),
         source.name,
         source.revision,
         private=True,
+        processor=read_processor(source, config),
     )
     loaded.checks  # noqa: B018  refuses now rather than in the middle of a run
     return loaded
@@ -91,6 +96,8 @@ def choose_class(config):
         return AutoModelForCausalLM
     if architecture.endswith("ForMaskedLM"):
         return AutoModelForMaskedLM
+    if type(config) in MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING:
+        return AutoModelForSpeechSeq2Seq
     if config.is_encoder_decoder and type(config) in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING:
         return AutoModelForSeq2SeqLM
     if not architecture and type(config) in MODEL_FOR_CAUSAL_LM_MAPPING:
@@ -132,8 +139,29 @@ def read_weights(source: Source, config, dtype: torch.dtype | str, device: torch
     return moved.eval().requires_grad_(False)
 
 
-def read_tokenizer(source: Source):
-    """The model's tokenizer."""
+def read_processor(source: Source, config):
+    """What prepares pictures or sounds; None for models of text."""
+    if type(config) in MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING:
+        kind, what = AutoFeatureExtractor, "sounds"
+    elif not hasattr(config, "vision_config") and not hasattr(config, "patch_size"):
+        return None
+    else:
+        kind, what = AutoImageProcessor, "pictures"
+    try:
+        return kind.from_pretrained(source.folder, local_files_only=True, trust_remote_code=False)
+    except (OSError, ValueError, TypeError, KeyError, ImportError, AttributeError) as error:
+        if hasattr(config, "vision_config"):
+            return None  # it reads text as well
+        raise Refused(
+            f"{source.name} has no processor for {what} that can be read ({first_line(error)}). Put the model's "
+            "preprocessor_config.json beside its weights."
+        ) from None
+
+
+def read_tokenizer(source: Source, config):
+    """The model's tokenizer; None for models that read pictures alone."""
+    if hasattr(config, "patch_size") and not hasattr(config, "vocab_size"):
+        return None
     try:
         return AutoTokenizer.from_pretrained(source.folder, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError, TypeError, KeyError, ImportError, AttributeError) as error:

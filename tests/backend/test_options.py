@@ -58,7 +58,7 @@ def test_heads_that_do_not_exist_are_refused(pairs, message):
         Options(predictions=-1),
         Options(max_tokens=0),
         Options(new_tokens=-1),
-        Options(keep_media=True),
+        Options(keep_media="yes"),
         Options(exact_maps=None),
         Options(max_tokens="9"),
         Options(num_beams="2"),

@@ -179,7 +179,7 @@ TURN = {"role": "user", "content": "hello"}
         (Prompt(documents=["a", " "], question="b"), "documents is empty"),
         (Prompt(documents=[], question="b"), "empty"),
         (Prompt(pair=("a", "")), "pair is empty"),
-        (Prompt(image=b"a picture"), "not offered"),
+        (Prompt(image=b"a picture"), "a picture cannot be given"),
         (Prompt(text="a\0b"), "NUL"),
         (Prompt(text="a\ud800b"), "surrogate"),
         (Prompt(documents=["a\udfff"], question="b"), "surrogate"),
