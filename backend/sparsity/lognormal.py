@@ -12,6 +12,7 @@ from backend.sparsity.concentration import entropy, keys_for
 from backend.sparsity.rows import Rows
 
 NORMAL = NormalDist()
+FOR_95 = NORMAL.inv_cdf(0.95)
 FEWEST_KEYS = 16  # rows with fewer have no spread to speak of
 
 
@@ -65,5 +66,5 @@ def fit(rows: Rows) -> LogNormal | None:
         entropy=float(entropy(kept).mean()),
         predicted_entropy=float((np.log(n) - moment[0] / 2).mean()),
         share_95=float((keys_for(kept, 0.95) / n).mean()),
-        predicted_share_95=float(np.mean([share_of_keys(0.95, one) for one in sigma])),
+        predicted_share_95=float(np.mean([NORMAL.cdf(FOR_95 - one) for one in sigma])),
     )

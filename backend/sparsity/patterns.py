@@ -58,34 +58,33 @@ class Path:
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """What the families are made of: cells of the map, by distance and by key."""
+    """What the families are made of: the map added up once by distance and by group of keys."""
 
     rows: Rows
+    first: int  # keys at the start that an A-shape keeps
     distance: np.ndarray  # int64 [R, Nk], p_i - j, counted from the smallest one
     zero: int  # index of distance 0
-    at_distance: np.ndarray  # of every visible cell: its distance, key and weight
-    at_key: np.ndarray
-    weight: np.ndarray
+    rank: np.ndarray  # int64 [Nk], place of a key by received mass, from 0
+    sizes: list[int]  # numbers of columns that are tried; a key of group g is outside sizes[g - 1], inside sizes[g]
+    count: np.ndarray  # [Dist, groups, 2] visible cells; the last axis: among the first keys or not
+    mass: np.ndarray
 
     @classmethod
-    def of(cls, rows: Rows) -> Sums:
-        distance = rows.position[:, None] - np.arange(rows.weights.shape[1])[None]
+    def of(cls, rows: Rows, first: int) -> Sums:
+        n_key = rows.weights.shape[1]
+        distance = rows.position[:, None] - np.arange(n_key)[None]
         zero = int(max(0, -distance.min()))
         distance = distance + zero
-        return cls(
-            rows, distance, zero, distance[rows.visible], np.nonzero(rows.visible)[1], rows.weights[rows.visible]
-        )
-
-    @property
-    def length(self) -> int:
-        return int(self.distance.max()) + 1
-
-    def by_distance(self, group: np.ndarray, groups: int) -> tuple[np.ndarray, np.ndarray]:
-        """(visible cells, mass) [Dist, groups] of the keys in each group."""
-        index = self.at_distance * groups + group[self.at_key]
-        count = np.bincount(index, minlength=self.length * groups).reshape(-1, groups)
-        mass = np.bincount(index, self.weight, minlength=self.length * groups).reshape(-1, groups)
-        return count, mass
+        rank = np.empty(n_key, np.int64)
+        rank[np.argsort(-rows.weights.sum(0), kind="stable")] = np.arange(n_key)
+        sizes = sorted({min(size, n_key) for size in COLUMNS})
+        width = 2 * (len(sizes) + 1)
+        group = 2 * np.searchsorted(sizes, rank, side="right") + (np.arange(n_key) < first)
+        index = (distance * width + group[None])[rows.visible]
+        shape = (int(distance.max()) + 1, len(sizes) + 1, 2)
+        count = np.bincount(index, minlength=np.prod(shape)).reshape(shape)
+        mass = np.bincount(index, rows.weights[rows.visible], minlength=np.prod(shape)).reshape(shape)
+        return cls(rows, first, distance, zero, rank, sizes, count, mass)
 
     @property
     def total(self) -> float:
@@ -94,26 +93,27 @@ class Sums:
 
 def paths(rows: Rows) -> dict[str, Path]:
     """Every family on these rows."""
-    sums = Sums.of(rows)
+    sums = Sums.of(rows, FIRST if rows.weights.shape[1] >= FIRST_FROM else 1)
     return {
         "local": windows(sums, 0),
-        "diagonal": vertical_slash(sums, (0,)),
-        "a_shape": windows(sums, FIRST if rows.weights.shape[1] >= FIRST_FROM else 1),
+        "diagonal": vertical_slash(sums, 1),
+        "a_shape": windows(sums, sums.first),
         "block": blocks(sums),
-        "vertical_slash": vertical_slash(sums, COLUMNS),
+        "vertical_slash": vertical_slash(sums, len(sums.sizes)),
     }
 
 
 def windows(sums: Sums, first: int) -> Path:
-    """Keys fewer than w tokens away, and the first keys, for w = 0, 1, 2 ..."""
-    n_key = sums.rows.weights.shape[1]
-    group = (np.arange(n_key) >= first).astype(np.int64)  # 0: the first keys, 1: the others
-    count, mass = sums.by_distance(group, 2)
-    away = np.abs(np.arange(sums.length) - sums.zero)
-    near = [np.concatenate([[0], np.cumsum(np.bincount(away, values[:, 1]))]) for values in (count, mass)]
+    """Keys fewer than w tokens away, and the first keys, for w = 0, 1, 2 ... first: 0, or that of the sums."""
+    away = np.abs(np.arange(len(sums.count)) - sums.zero)
+    found = []
+    for values in (sums.count, sums.mass):
+        start = values[:, :, 1].sum() if first else 0
+        others = values[:, :, 0].sum(1) if first else values.sum((1, 2))
+        found.append(start + np.concatenate([[0], np.cumsum(np.bincount(away, others))]))
     return Path(
-        np.round(count[:, 0].sum() + near[0]).astype(np.int64),
-        (mass[:, 0].sum() + near[1]) / sums.total,
+        np.round(found[0]).astype(np.int64),
+        found[1] / sums.total,
         lambda step: {"first": first, "window": step},
         lambda step: window_mask(sums, first, step),
     )
@@ -124,16 +124,14 @@ def window_mask(sums: Sums, first: int, window: int) -> np.ndarray:
     return (near | (np.arange(near.shape[1]) < first)[None]) & sums.rows.visible
 
 
-def vertical_slash(sums: Sums, columns: tuple[int, ...]) -> Path:
-    """The columns with most mass and, besides them, the diagonals with most of what is left."""
-    received = sums.rows.weights.sum(0)
-    rank = np.empty(len(received), np.int64)
-    rank[np.argsort(-received, kind="stable")] = np.arange(len(received))
-    sizes = sorted({min(size, len(received)) for size in columns})
-    group = np.searchsorted(sizes, rank, side="right")  # columns of group g are outside sizes[g - 1], inside sizes[g]
-    count, mass = sums.by_distance(group, len(sizes) + 1)
+def vertical_slash(sums: Sums, tried: int) -> Path:
+    """The columns with most mass and, besides them, the diagonals with most of what is left.
+
+    tried: how many of the sums' numbers of columns; 1 tries none (0 columns) and leaves diagonals alone.
+    """
+    count, mass = sums.count.sum(2), sums.mass.sum(2)
     pairs, kept, steps, orders = [], [], [], []
-    for at, size in enumerate(sizes):  # groups 0 .. at are the chosen columns (group 0 has none where sizes[0] is 0)
+    for at, size in enumerate(sums.sizes[:tried]):  # groups 0 .. at are the chosen columns
         rest, rest_count = mass[:, at + 1 :].sum(1), count[:, at + 1 :].sum(1)
         order = np.argsort(-rest, kind="stable")
         order = order[rest_count[order] > 0]
@@ -144,9 +142,9 @@ def vertical_slash(sums: Sums, columns: tuple[int, ...]) -> Path:
 
     def mask(step: int) -> np.ndarray:
         at, size, number = steps[step]
-        chosen = np.zeros(sums.length, bool)
+        chosen = np.zeros(len(sums.count), bool)
         chosen[orders[at][:number]] = True
-        return (chosen[sums.distance] | (rank < size)[None]) & sums.rows.visible
+        return (chosen[sums.distance] | (sums.rank < size)[None]) & sums.rows.visible
 
     return Path(
         np.concatenate(pairs).astype(np.int64),
