@@ -22,10 +22,15 @@ def site(tmp_path_factory):
         yield address, id
 
 
-@pytest.fixture(params=["light", "dark"])
+both_themes = pytest.mark.parametrize("alone", ["light", "dark"], indirect=True)
+
+
+@pytest.fixture
 def alone(request, chromium):
-    """A page that can reach this machine only, and what it asked of others."""
-    context = chromium.new_context(viewport={"width": 1280, "height": 720}, color_scheme=request.param)
+    """A page that can reach this machine only; in the end it has asked nothing of others."""
+    context = chromium.new_context(
+        viewport={"width": 1280, "height": 720}, color_scheme=getattr(request, "param", "light")
+    )
     page = context.new_page()
     asked, errors = [], []
 
@@ -45,6 +50,7 @@ def alone(request, chromium):
     assert not asked and not errors, (asked, errors)
 
 
+@both_themes
 def test_case_48_bertviz_works_without_any_other_host(site, alone):
     address, id = site
     for view, tokens in (("head", 40), ("model", 40), ("neuron", 40)):
@@ -105,3 +111,82 @@ def test_labels_card_and_like_heads_are_drawn(site, alone):
         expect(
             part_of_page.locator('[data-testid="stVegaLiteChart"] svg, [data-testid="stVegaLiteChart"] canvas').first
         ).to_be_visible(timeout=60_000)
+
+
+CONTRAST = """spans => {
+  const light = (text) => {
+    const rgb = text.match(/[\\d.]+/g).slice(0, 3).map((value) => {
+      const share = Number(value) / 255;
+      return share <= 0.03928 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * rgb[0] + 0.7152 * rgb[1] + 0.0722 * rgb[2];
+  };
+  return spans.map((span) => {
+    const style = getComputedStyle(span);
+    const [low, high] = [light(style.color), light(style.backgroundColor)].sort((a, b) => a - b);
+    return (high + 0.05) / (low + 0.05);
+  });
+}"""
+
+
+@both_themes
+def test_case_49_words_can_be_read_on_every_colour(site, alone):
+    address, id = site
+    alone.goto(f"{address}/heads?analysis={id}&part=text&layer=1&head=2&tokens=39")
+    units = alone.locator(".tv-unit:not(.tv-unseen)")
+    expect(units).to_have_count(40, timeout=60_000)
+    assert min(units.evaluate_all(CONTRAST)) >= 4.5
+
+
+@pytest.mark.parametrize("n", [8, 60])
+def test_case_38_and_50_first_and_last_word_are_in_reach_and_nothing_is_empty(chinese, chromium, n):
+    address, ids = chinese
+    page = chromium.new_page(viewport={"width": 1280, "height": 720})
+    page.goto(f"{address}/heads?analysis={ids[n]}&part=text")
+    units = page.locator(".tv-unit")
+    expect(units).to_have_count(n, timeout=60_000)
+    frame = page.locator(".tv-text").bounding_box()
+    for unit in (units.first, units.last):
+        unit.scroll_into_view_if_needed()
+        box = unit.bounding_box()
+        assert box["width"] > 5 and box["x"] + box["width"] <= frame["x"] + frame["width"]
+        assert box["y"] >= 0 and box["y"] + box["height"] <= 720
+    page.goto(f"{address}/heads?analysis={ids[n]}&part=lines")
+    words = page.locator(".lv-word")
+    expect(words).to_have_count(2 * n, timeout=60_000)
+    words.nth(2 * n - 1).scroll_into_view_if_needed()
+    last = words.nth(2 * n - 1).bounding_box()
+    assert 0 <= last["y"] <= 720
+    height = page.locator(".lv-scroll").evaluate("e => [e.clientHeight, e.scrollHeight]")
+    assert height[1] < 20 * (n + 2) + 30 and height[0] <= min(520, height[1])
+    page.goto(f"{address}/heads?analysis={ids[n]}&part=bertviz")
+    inside = page.frame_locator('iframe[title^="BertViz"]')
+    expect(inside.locator("svg line").first).to_be_attached(timeout=60_000)
+    drawn = inside.locator("svg").evaluate("e => e.getBoundingClientRect().bottom")
+    given = float(page.locator('iframe[title^="BertViz"]').get_attribute("height"))
+    assert drawn <= given <= drawn + 120
+    page.close()
+
+
+@pytest.fixture(scope="module")
+def chinese(tmp_path_factory):
+    """The app with short and long Chinese sentences, one token per character."""
+    folder = tmp_path_factory.mktemp("data")
+    text = "春眠不觉晓处处闻啼鸟夜来风雨声花落知多少" * 3
+    ids = {n: store(folder, n_tokens=n, text=text[:n]) for n in (8, 60)}
+    with serve(folder) as address:
+        yield address, ids
+
+
+def test_hints_can_be_put_away_and_stay_away(site, alone):
+    address, id = site
+    alone.goto(f"{address}/heads?analysis={id}")
+    card = alone.locator(".hi-card")
+    expect(card).to_contain_text("Hint 1 of 3", timeout=60_000)
+    card.get_by_role("button", name="Next").click()
+    expect(card).to_contain_text("Hint 2 of 3")
+    card.get_by_role("button", name="Hide").click()
+    expect(card).to_have_count(0)
+    alone.reload()
+    expect(alone.locator(".hg-body")).to_be_visible(timeout=60_000)
+    expect(card).to_have_count(0)

@@ -9,7 +9,7 @@ import altair as alt
 PICKED = "picked"  # name of the selection a click makes; its points carry `layer` and `head`
 SELECTED_COLOUR = "#e4572e"
 # Kept apart by the three common colour deficiencies; the sinks' colour is that of every page.
-COLOURS = ("#d0611c", "#0072b2", "#007a58", "#b0417f", "#7a5f00", "#44505c", "#6a51a3", "#c7cdd4")
+COLOURS = ("#d0611c", "#0072b2", "#007a58", "#b0417f", "#7a5f00", "#44505c", "#6a51a3", "#8080802e")
 CELL = 18  # pixels
 NONE = "no label"
 

@@ -49,6 +49,7 @@ def atlas_labels(state: ViewState, analysis: Analysis) -> None:
             list(words),
             format_func=lambda name: f"{words[name]} {counts[name]}",
             key=ONLY,
+            wrap=True,
             on_change=lambda: select(label=st.session_state[ONLY]),
         )
         heads_list(atlas, labels, only)
@@ -116,7 +117,7 @@ def heads_list(atlas: Atlas, labels: dict, only: str) -> None:
     st.dataframe(
         table,
         hide_index=True,
-        height=min(36 * (table.num_rows + 1) + 3, 420),
+        height=min(36 * (table.num_rows + 1) + 20, 420),
         key=LISTED,
         on_select=take_row,
         selection_mode="single-row",
