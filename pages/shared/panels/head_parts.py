@@ -12,6 +12,7 @@ from pages.shared.panels.head_bertviz import head_bertviz
 from pages.shared.panels.head_generation import head_generation
 from pages.shared.panels.head_lines import head_lines
 from pages.shared.panels.head_notes import head_notes
+from pages.shared.panels.head_page import head_page
 from pages.shared.panels.head_probe import head_probe
 from pages.shared.panels.head_text import head_text
 from pages.shared.panels.heads_alike import heads_alike
@@ -29,6 +30,7 @@ PARTS = {  # name in the address -> words, what draws it
     "generation": ("Next tokens", head_generation),
     "probe": ("Probe", head_probe),
     "notes": ("Notes", head_notes),
+    "page": ("As a page", head_page),
 }
 
 
