@@ -5,6 +5,7 @@ import json
 import pytest
 
 from backend.models import LoadedModel
+from backend.pipeline import analyse
 from backend.store import Library
 from backend.studies import dense_heads, key_dimensions, prompt_patterns, run_study
 from backend.studies.policy_sweep import STUDY, Parameters
@@ -30,6 +31,7 @@ def plain(app) -> str:
 def test_the_first_part_says_how_concentrated_and_which_pattern(page, library):
     said = plain(page(analysis=library.plain, layer="1", head="2"))
     assert "Half of the 8 heads need at most" in said and "uniform attention would need 95 %" in said
+    assert "Were the scores of a row Gaussian" in said and "the entropy is missed by" in said
     assert "Patterns of 8 heads:" in said
     assert "Head 1.2 is " in said and "with 10 % of the pairs" in said
     assert "The map of head 1.2 with" in said
@@ -90,6 +92,11 @@ def test_a_link_shows_what_a_policy_keeps(page, library):
     assert "ExpectedAttention needs the model's rotary embedding" in said
     shares = [token["kept"] for token in told(app, "headwater_kept_text")["tokens"]]
     assert shares == [1.0] * 4 + [0.0] * 15 + [1.0] * 11 + [None] * 10
+
+
+def test_top_theta_is_shown_as_the_rule_it_was_made_as(page, library):
+    said = plain(page(analysis=library.plain, part="policies", policy="top_theta", layer="1"))
+    assert "As a rule per row, a threshold made for 25 % of the keys lets later rows of head 1.0" in said
 
 
 @pytest.mark.parametrize("keep, kept", [("0", "keeps 0 of 30"), ("100", "keeps 30 of 30"), ("<b>", "keeps 7 of 30")])
@@ -187,3 +194,32 @@ def test_what_a_study_found_is_shown_from_its_link(page, library, part):
 def test_without_a_study_the_part_says_what_it_would_show(page, library, part):
     said = plain(page(analysis=library.plain, part=part))
     assert "better left dense" in said or "patterns a head always has" in said
+
+
+def analysed(library, model_type, length=40, **overrides):
+    """A stored analysis of a tiny model of that type."""
+    model = LoadedModel.wrap(build(model_type, **overrides))
+    return analyse(model, ids(length)[0].tolist(), library=Library(library.folder)).id
+
+
+def test_a_model_that_reads_both_ways_has_patterns_and_no_cache(page, library):
+    encoder = analysed(library, "bert")
+    assert "Patterns of 8 heads:" in plain(page(analysis=encoder))
+    assert "there is nothing to evict, only patterns apply" in plain(page(analysis=encoder, part="policies"))
+    said = plain(page(analysis=encoder, part="cost"))
+    assert "only patterns apply" in said
+    assert "directions hold 90 %" in plain(page(analysis=encoder, part="keys"))
+
+
+def test_layers_with_a_window_say_that_keys_out_of_reach_are_no_saving(page, library):
+    said = plain(page(analysis=analysed(library, "mistral"), part="policies", policy="knorm", keep="50"))
+    assert "keys already out of reach are no saving" in said
+    assert "keeps 1 of 30 keys" in said, "half of the three that can be reached"
+
+
+def test_only_the_weights_of_a_family_with_its_own_softmax_are_there(page, library):
+    own = analysed(library, "bloom", n_head=4, n_layer=2)
+    said = plain(page(analysis=own))
+    assert "Patterns of " in said and "only the weights of this family were stored" in said
+    assert "not its queries and keys" in plain(page(analysis=own, part="policies"))
+    assert "its keys have no dimensions here" in plain(page(analysis=own, part="keys"))

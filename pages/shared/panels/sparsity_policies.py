@@ -8,8 +8,10 @@ import streamlit as st
 
 from backend import policies
 from backend.map_sizes import SIDES
+from backend.policies.top_theta import per_row
 from backend.sparsity.rows import read_head
 from backend.sparsity.simulate import Outcome
+from backend.sparsity.stored_layers import stored_layers
 from backend.store import Analysis
 from backend.types import Segment
 from kernels.measures import pool_edges
@@ -44,10 +46,27 @@ def sparsity_policies(state: ViewState, analysis: Analysis) -> None:
     with right, readable():
         heads(state, outcome, choice)
     with readable():
+        if choice.policy == "top_theta":
+            st.text(rule_per_row(state, analysis, choice.keep))
         text(state, analysis, found, outcome)
     if state.head in analysis.exact_heads(state.layer, state.kind):
         with readable():
             on_the_map(state, analysis, found, outcome)
+
+
+def rule_per_row(state: ViewState, analysis: Analysis, keep: int) -> str:
+    """Top-theta as it was made: every row keeps the keys that reach the threshold of its head."""
+    numbers = [layer.layer for layer in analysis.layers(state.kind)]
+    layer = stored_layers(analysis, state.kind)[numbers.index(state.layer)]()
+    found = per_row(layer, keep / 100)
+    kept_share, mass = found.kept[state.head], found.mass[state.head]
+    return (
+        f"As a rule per row, a threshold made for {keep} % of the keys lets later rows of head "
+        f"{state.layer}.{state.head} "
+        f"keep {percent(float(kept_share.mean()))} of them ({percent(float(kept_share.min()))} to "
+        f"{percent(float(kept_share.max()))}) and {percent(float(mass.mean()))} of their attention. Below, keys are "
+        "evicted for good, by how many rows they reach it in."
+    )
 
 
 def needle(state: ViewState, analysis: Analysis) -> Segment | None:

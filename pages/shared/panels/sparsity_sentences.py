@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import median
 
+from backend.sparsity.lognormal import LogNormal
 from backend.sparsity.patterns import WORDS, Decision
 
 
@@ -27,6 +28,17 @@ def coverage_sentence(curves: Sequence[dict], layer: int, head: int) -> str:
     if own is not None:
         text += f" Head {layer}.{head} needs {percent(own['share'])} ({own['keys']:.0f} keys on average)."
     return text
+
+
+def log_normal_sentence(found: LogNormal | None) -> str:
+    """What follows for the chosen head if its scores were Gaussian, and by how much that fails; ends with a space."""
+    if found is None:
+        return ""
+    return (
+        f"Were the scores of a row Gaussian (they spread by {found.sigma:.2f} nats, skewness {found.skewness:+.2f}), "
+        f"{percent(found.predicted_share_95)} of the keys would hold 95 %; really {percent(found.share_95)}, and the "
+        f"entropy is missed by {found.entropy_misfit:+.2f} nats. "
+    )
 
 
 def patterns_sentence(rows: Sequence[dict]) -> str:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import streamlit as st
 
 from backend.map_sizes import map_sizes
+from backend.sparsity import lognormal
 from backend.sparsity.concentration import coverage_curve
 from backend.sparsity.head_table import as_table
 from backend.sparsity.patterns import WORDS, Decision, fit_all, paths
@@ -26,7 +27,13 @@ from pages.shared.panels.figure import figure
 from pages.shared.panels.readable import readable
 from pages.shared.panels.sparsity_blocks import pattern_files, sparsity_blocks
 from pages.shared.panels.sparsity_data import budget_of, coverage_along, coverage_of_heads, head_rows
-from pages.shared.panels.sparsity_sentences import coverage_sentence, head_sentence, patterns_sentence, size_words
+from pages.shared.panels.sparsity_sentences import (
+    coverage_sentence,
+    head_sentence,
+    log_normal_sentence,
+    patterns_sentence,
+    size_words,
+)
 from pages.shared.view_state import ViewState
 
 GRID = "sparsity_patterns"
@@ -90,14 +97,17 @@ def curves(state: ViewState, analysis: Analysis) -> None:
         shares = smallest * (1 / smallest) ** (np.arange(41) / 40)
         held = coverage_curve(sampled, shares)
         own = [(x, y) for x, y in zip(shares.tolist(), held.tolist(), strict=True) if math.isfinite(y)]
-    note = f"{SAMPLED} {THIN}" if step == 1 else f"{SAMPLED} {THIN} Every {step}th head is drawn."
+    picture = ""
+    if state.head in analysis.exact_heads(state.layer, state.kind):
+        picture = log_normal_sentence(lognormal.fit(sampled))
+    note = f"{picture}{SAMPLED} {THIN}" if step == 1 else f"{picture}{SAMPLED} {THIN} Every {step}th head is drawn."
     figure(
         "sparsity_coverage",
         coverage_curves(thin, chosen, own, smallest=smallest),
         sentence=coverage_sentence(rows, state.layer, state.head),
         note=note,
         table=pa.Table.from_pylist(rows) if rows else None,
-        terms=("coverage", "effective_keys", "entropy", "negligible_share"),
+        terms=("coverage", "effective_keys", "entropy", "negligible_share", "score_sigma", "entropy_misfit"),
     )
 
 
