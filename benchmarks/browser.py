@@ -63,6 +63,7 @@ class Tab:
         self.session.on("Network.loadingFinished", lambda event: self._count(event["encodedDataLength"]))
         self.session.on("Network.webSocketFrameReceived", lambda event: self._count(_payload(event["response"])))
         self.session.send("Network.enable")
+        self.session.send("Performance.enable", {"timeDomain": "threadTicks"})
         self.page.add_init_script(WATCH)
 
     def __enter__(self) -> Tab:
@@ -106,27 +107,36 @@ class Tab:
         side = box["width"] - SIDES
         return box["x"] + LEFT + across * side, box["y"] + TOP + down * side
 
-    def drag(self) -> tuple[float, float]:
-        """Drawings per second while the map is dragged there and back, and the longest time between two frames."""
+    def drag(self) -> tuple[float, float, float]:
+        """While the map is dragged there and back: drawings per second, the longest time between two frames, and
+        processor time per drawing in milliseconds."""
         mouse = self.page.mouse
         mouse.move(*self.in_map(0.5, 0.5))
         mouse.down()
         self.page.evaluate("window.measureFrom(false); times.frames = []")
+        busy = self.busy()
         for step in range(160):
             angle = step / 12
             mouse.move(*self.in_map(0.5 + 0.2 * math.sin(angle), 0.5 + 0.2 * math.sin(angle / 2)))
         frames, drawn = self.page.evaluate("[times.frames, [...new Set(times.drawn.map((at) => Math.round(at)))]]")
+        busy = self.busy() - busy
         mouse.up()
         gaps = [later - earlier for earlier, later in pairwise(frames)]
         drawings = sum(1 for a, b in pairwise(drawn) if b - a > 4) + 1
-        return drawings / ((drawn[-1] - drawn[0]) / 1e3), max(gaps)
+        return drawings / ((drawn[-1] - drawn[0]) / 1e3), max(gaps), busy / drawings * 1e3
 
     def heap_megabytes(self) -> float:
         """Scripts' memory after a collection."""
         self.session.send("HeapProfiler.collectGarbage")
-        self.session.send("Performance.enable")
+        return self._metric("JSHeapUsedSize") / 1e6
+
+    def busy(self) -> float:
+        """Processor seconds of the page's main thread so far: what other programs do beside it does not count."""
+        return self._metric("TaskDuration")
+
+    def _metric(self, name: str) -> float:
         metrics = self.session.send("Performance.getMetrics")["metrics"]
-        return next(one["value"] for one in metrics if one["name"] == "JSHeapUsedSize") / 1e6
+        return next(one["value"] for one in metrics if one["name"] == name)
 
 
 def renderer_megabytes() -> float:

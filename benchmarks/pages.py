@@ -50,23 +50,27 @@ def stored(library: Library, tokens: int) -> str:
 
 def first_pictures(browser, link: str, empty: str) -> None:
     """The link against the empty page, pair by pair; bytes of both."""
-    pairs, grids, sizes = [], [], []
+    pairs, grids, sizes, work = [], [], [], []
     for number in range(ROUNDS + 1):  # the first pair warms the servers
         with Tab(browser) as plain:
             base = plain.open(empty, EMPTY)
+            base_work = plain.busy()
             plain.settle(EMPTY)
         with Tab(browser) as tab:
             seconds = tab.open(link, READY)
+            page_work = tab.busy()
             grid = max(seconds, tab.when("grid"))
             tab.settle(READY)
         if number:
             pairs.append((seconds, base))
             grids.append(grid - base)
             sizes.append((tab.bytes - plain.bytes) / 1e6)
+            work.append(page_work - base_work)
     beyond = [seconds - base for seconds, base in pairs]
     show("link to finished first picture", f"{median(one for one, _ in pairs):.2f} s")
     show("empty Streamlit page", f"{median(base for _, base in pairs):.2f} s")
     show("picture beyond the empty page", f"{median(beyond):.2f} s (least {min(beyond):.2f})", "0.8 s")
+    show("the same in processor time of the page", f"{median(work):.2f} s")
     show("grid in sight, beyond the empty page", f"{median(grids):.2f} s", "1.2 s")
     show("bytes beyond the empty page", f"{median(sizes):.2f} MB", "1.5 MB")
 
@@ -93,8 +97,9 @@ def gestures(browser, link: str) -> None:
             tab.settle(READY)
         show("zoom, first pixels", f"{median(first for first, _ in steps):.0f} ms", "100 ms")
         show("zoom, finished", f"{median(whole for _, whole in steps):.0f} ms", "300 ms")
-        frames, worst = tab.drag()
+        frames, worst, work = tab.drag()
         show("frames while dragging", f"{frames:.0f} per s (longest {worst:.0f} ms)", "60 per s")
+        show("processor time of such a frame", f"{work:.1f} ms", "16 ms")
 
 
 def memory(browser, link: str) -> None:

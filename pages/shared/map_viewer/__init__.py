@@ -115,7 +115,7 @@ class MapView:
     look: Look = Look()
     palette: str = "cividis"
     large: bool = False  # for the last row of a lecture hall
-    reserve: int = 350  # pixels of the browser's height that are not for the map itself
+    reserve: int = 364  # pixels of the browser's height that are not for the map itself
     others: tuple[OtherMap, ...] = ()  # shown beside it, in step with it
     minus: OtherMap | None = None  # its weights are taken away from those of the chosen map
 

@@ -147,7 +147,8 @@ class MapCanvas {
   refresh() {
     if (!this.plot || !this.view) return;
     const whole = this.isWhole();
-    this.store.want(this.panes.flatMap((pane) => pane.plan(this.store, this.view, this.plot.width, whole)));
+    const pixels = this.plot.width * (window.devicePixelRatio || 1);
+    this.store.want(this.panes.flatMap((pane) => pane.plan(this.store, this.view, pixels, whole)));
     this.draw();
     this.settleSoon();
   }

@@ -169,10 +169,10 @@ class MapSource {
     return this.path(0, this.rows, column, column + 1, Math.max(this.rows, 1));
   }
 
-  /** Level with three quarters to three halves of a value per pixel; null = the overview is fine enough. */
+  /** Level with two thirds to four thirds of a value per pixel; null = the overview is fine enough. */
   level(span, pixels) {
     if (!this.exact || this.small) return null;
-    const level = Math.max(0, Math.floor(Math.log2(Math.max(span / Math.max(pixels, 1), 1)) + 0.415));
+    const level = Math.max(0, Math.floor(Math.log2(Math.max(span / Math.max(pixels, 1), 1)) + 0.6));
     return TILE << level > MOST_TILE_CELLS ? null : level;
   }
 
