@@ -40,7 +40,9 @@ def head_page(state: ViewState, analysis: Analysis) -> None:
     if (trouble := st.session_state.pop(TROUBLE, None)) is not None:
         st.text(trouble)
     if key in st.session_state:
-        st.download_button("Save the page", st.session_state[key], "headwater.html", "text/html", key=f"{MADE}_save")
+        st.download_button(
+            "Save the page", st.session_state[key], "headwater.html", "text/html", key=f"{MADE}_save", on_click="ignore"
+        )
     else:
         ready = bool(heads) and size <= LARGEST
         st.button(
