@@ -136,6 +136,9 @@ def _text(name: str, value: object) -> str:
     return storable(value)
 
 
+MEDIA = ("image", "audio")  # fields of a prompt that hold facts about a file instead of text
+
+
 def title_of(info: dict) -> str:
     """A title where none was given: the beginning of the prompt, on one line."""
     line = " ".join(prompt_text(info).split())
@@ -150,7 +153,8 @@ def prompt_text(info: dict) -> str:
         return str(prompt or "")
     if "token_ids" in prompt:
         return f"{len(prompt['token_ids'])} token ids"
-    return " ".join(_texts({key: value for key, value in prompt.items() if key not in ("image", "audio")}))
+    media = [prompt[key]["name"] for key in MEDIA if isinstance(prompt.get(key), dict) and "name" in prompt[key]]
+    return " ".join([*media, *_texts({key: value for key, value in prompt.items() if key not in MEDIA})])
 
 
 def _texts(value: object) -> list[str]:

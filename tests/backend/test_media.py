@@ -205,3 +205,11 @@ def test_a_picture_model_loads_from_its_folder_without_a_tokenizer(tmp_path):
     model = load(str(tmp_path))
     assert model.reads == "picture" and model.tokenizer is None
     assert analyse(model, Prompt(image=picture())).info["n_tokens"] == 17
+
+
+def test_a_stored_picture_is_listed_by_its_file(tmp_path):
+    path = tmp_path / "river.png"
+    path.write_bytes(file_of(picture()))
+    library = Library(tmp_path / "library")
+    analyse(vit(), Prompt(image=str(path)), library=library)
+    assert library.list()[0].title == "river.png"

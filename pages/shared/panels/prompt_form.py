@@ -1,4 +1,4 @@
-"""What is read: a text, documents with a question, a chat, worked examples, or a pair of sentences."""
+"""What is read: a text, documents with a question, a chat, worked examples, a pair, a target, a picture, a sound."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from pages.shared.typing_pause import typing_pause
 
 FORM = "headwater_form"
 AREA = "headwater_prompt_area"  # container of all text areas of the form
+PICTURES = ["png", "jpg", "jpeg", "webp", "bmp"]  # endings of files
+KEEP = "headwater_keep_media"  # whether the picture or sound is stored with the analysis
 ROLE = re.compile(r"(system|user|assistant):\s*", re.IGNORECASE)
 ARROW = "=>"
 
@@ -99,7 +101,34 @@ def _pair() -> tuple[Prompt | None, str | None]:
     return Prompt(pair=(first, second)), None
 
 
-FORMS = {"Text": _text, "Documents": _documents, "Chat": _chat, "Examples": _examples, "Pair": _pair}
+def _target() -> tuple[Prompt | None, str | None]:
+    source = _area("Source", "headwater_source", 100)
+    target = _area("Target (left empty, the model writes it)", "headwater_target", 70)
+    if not source.strip():
+        return None, "Type a source text. For models with an encoder and a decoder, such as T5, BART or Marian."
+    return Prompt(text=source, target=target if target.strip() else None), None
+
+
+def _media() -> tuple[Prompt | None, str | None]:
+    file = st.file_uploader("Picture (PNG, JPEG, WebP) or sound (WAV)", type=[*PICTURES, "wav"], key="headwater_media")
+    target = _line("Target of a sound (left empty, the model writes it)", "headwater_media_target")
+    st.checkbox("Keep the file in the analysis, for everybody who opens it", key=KEEP)
+    if file is None:
+        return None, "Choose a file. Pictures are read by ViT, DINOv2, CLIP or SigLIP, sounds by Whisper."
+    if not file.name.lower().endswith(".wav"):
+        return Prompt(image=file.getvalue()), None
+    return Prompt(audio=file.getvalue(), target=target if target.strip() else None), None
+
+
+FORMS = {
+    "Text": _text,
+    "Documents": _documents,
+    "Chat": _chat,
+    "Examples": _examples,
+    "Pair": _pair,
+    "Target": _target,
+    "Media": _media,
+}
 
 
 def _area(label: str, key: str, height: int) -> str:

@@ -15,12 +15,13 @@ from backend.models import load, usual_device
 from backend.options import Options
 from backend.pipeline import analyse, check_length, estimate
 from backend.prompts import Prompt, encode
+from backend.reading import check_target
 from backend.settings import MAX_TOKENS, READ_ONLY
 from pages.shared.model_access import check_model
 from pages.shared.model_loading import forget, loading
 from pages.shared.opened import owner, shelf
 from pages.shared.panels.model_choice import ModelChoice, model_choice
-from pages.shared.panels.prompt_form import prompt_form
+from pages.shared.panels.prompt_form import KEEP, prompt_form
 from pages.shared.panels.run_cards import STARTED
 
 TITLE_LENGTH = 60
@@ -72,11 +73,13 @@ def start(choice: ModelChoice, prompt: Prompt) -> None:
 
 def chosen_options() -> Options:
     """The options of a run that is started here."""
-    return Options(max_tokens=MAX_TOKENS.integer())
+    return Options(max_tokens=MAX_TOKENS.integer(), keep_media=bool(st.session_state.get(KEEP)))
 
 
 def title_of(prompt: Prompt) -> str:
     """The first words of a prompt, on one line."""
+    if prompt.image is not None or prompt.audio is not None:
+        return "A picture" if prompt.audio is None else "A sound"
     first = prompt.text or prompt.question or (prompt.chat or [{}])[-1].get("content") or " / ".join(prompt.pair or ())
     line = " ".join(first.split())
     return line if len(line) <= TITLE_LENGTH else line[:TITLE_LENGTH] + "…"
@@ -93,8 +96,9 @@ def _estimate(choice: ModelChoice, prompt: Prompt) -> None:
         st.rerun()  # the form is drawn anew without the clock that waited for the model
     try:
         model_loads.result()
-        model = load(choice.name)
+        model = load(choice.name).tower_for(prompt)
         encoded, options = encode(model, prompt), chosen_options()
+        check_target(model, prompt.target)
         check_length(encoded, options)
         needed = estimate(model, len(encoded.token_ids), options)
         refuse_unless_it_fits(model, needed, shelf().own.path)
