@@ -58,7 +58,12 @@ def open_form(open_page):
     return app.run()
 
 
+def choose_study(app, name="random_repeat"):
+    return app.selectbox(key="headwater_study_name").select(name).run()
+
+
 def choose_small(app):
+    choose_study(app)
     for key, value in (("length", 6), ("samples", 3)):
         next(n for n in app.number_input if n.key == f"headwater_repeat_{key}").set_value(value)
     return app.run()
@@ -180,6 +185,7 @@ def test_the_form_says_what_it_takes_and_runs_in_the_background(open_page, libra
 
 def test_what_the_model_cannot_read_is_refused_on_the_form(open_page, library, offered, texts):
     app = open_form(open_page)
+    choose_study(app)
     next(n for n in app.number_input if n.key == "headwater_repeat_length").set_value(64)
     app.run()
     assert "Two copies take 129 tokens and the model takes 128. Shorten them." in texts(app).plain
