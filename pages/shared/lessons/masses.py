@@ -6,6 +6,7 @@ A head is named "layer.head"; without one, the mean over all heads is meant.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -16,13 +17,17 @@ Window = Sequence[int]  # start, stop
 
 def masses(analysis: Analysis, rows: Window, columns: Sequence[Window], head: str | None = None) -> np.ndarray:
     """What each span of columns gets, mean over the rows and the heads: float64 [spans]."""
+    row = mean_row(analysis, tuple(rows), head)
+    return np.array([row[start:stop].sum() for start, stop in columns])
+
+
+@lru_cache(maxsize=64)  # an analysis never changes
+def mean_row(analysis: Analysis, rows: tuple[int, int], head: str | None) -> np.ndarray:
+    """The mean over the rows and the heads: float64 [Nk]."""
     heads = [(one.layer, number) for one in analysis.layers() for number in range(one.heads)]
     chosen = heads if head is None else [tuple(int(part) for part in head.split("."))]
-    found = np.zeros((len(chosen), len(columns)))
-    for at, (layer, number) in enumerate(chosen):
-        weights = analysis.map(layer, number, slice(*rows)).astype(np.float64)
-        found[at] = [weights[:, start:stop].sum(-1).mean() for start, stop in columns]
-    return found.mean(0)
+    found = [analysis.map(layer, number, slice(*rows)).mean(0, dtype=np.float64) for layer, number in chosen]
+    return np.mean(found, 0)
 
 
 def share(

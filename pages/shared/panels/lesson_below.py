@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from backend.settings import READ_ONLY
 from backend.store import Analysis
 from pages.shared.lessons.place import Place
 from pages.shared.panels.lesson_numbers import lesson_numbers, terms_of
@@ -25,9 +26,10 @@ KEY = "headwater_lesson_below"
 def lesson_below(state: ViewState, place: Place, view: ViewState, analysis: Analysis) -> None:
     """Draws the choice and what was chosen. A changed text in the address is shown at once."""
     offered = [NUMBERS, WORDS] if terms_of(place) else []
-    offered += [TRY] if place.step.view.show in ("map", "row", "heads") else []
+    runs = READ_ONLY.text() != "1" and place.step.view.show in ("map", "row", "heads")
+    offered += [TRY] if runs else []
     offered += [TAKE, SOURCES]
-    if state.more(TRIED) and KEY not in st.session_state:
+    if runs and state.more(TRIED) and KEY not in st.session_state:
         st.session_state[KEY] = TRY
     chosen = st.pills("Below the picture", offered, key=KEY, label_visibility="collapsed")
     if chosen == NUMBERS:

@@ -44,7 +44,7 @@ def lesson_page(state: ViewState, place: Place) -> None:
         return
     words, picture = st.columns([0.36, 0.64] if role in ROLES else [0.32, 0.68], gap="medium")
     with words:
-        lesson_text(place)
+        lesson_text(place, brief=role in ROLES)
     with picture, readable():
         view = view_of(state, place.step)
         analysis = shelf().open(view.analysis, owner()).analysis

@@ -11,15 +11,15 @@ from pages.shared.lessons.text import to_markdown
 from pages.shared.presenter import ROLES
 
 
-def lesson_text(place: Place) -> None:
-    """Draws the left half of a step."""
+def lesson_text(place: Place, *, brief: bool) -> None:
+    """Draws the left half of a step. brief: once the answer is shown, without the question, to fit a screen."""
     step = place.step
     _ways(place)
     st.subheader(step.title, anchor=False)
     sentences(step.text, step)
     if place.drawn:
         st.text(f"Look at {step.look}")
-    if step.ask:
+    if step.ask and not (brief and place.revealed):
         _question(place)
     if step.hides and not place.revealed:
         label = "Show the answer" if step.ask else "Show what it says"
