@@ -98,7 +98,7 @@ def correlation(one: np.ndarray, other: np.ndarray) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--environment", type=Path, default=Path(tempfile.gettempdir()) / "headwater-kvpress")
-    parser.add_argument("--tokens", type=int, default=384)
+    parser.add_argument("--tokens", type=int, default=512)  # from here on SnapKV looks at its 64 rows
     options = parser.parse_args()
     python = environment(options.environment)
     if python is None:

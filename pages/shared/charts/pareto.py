@@ -8,6 +8,7 @@ import altair as alt
 
 PICKED = "picked"  # name of the selection a click makes; its points carry `choice` and `budget`
 COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c564b", "#7f7f7f"]
+SHAPES = ["circle", "square", "triangle-up", "cross", "diamond", "triangle-right", "triangle-down"]  # one fewer
 LEAST = 1e-6  # nats; smaller values are drawn here
 HEIGHT = 360
 
@@ -50,7 +51,11 @@ def pareto(rows: Sequence[dict], *, selected: tuple[str, float] | None = None) -
     )
     lines = base.mark_line(size=2).encode(strokeDash=dash, detail="choice:N")
     marks = base.mark_point(filled=True, size=70, cursor="pointer").encode(
-        shape=alt.Shape("title:N", scale=alt.Scale(domain=titles), legend=None),
+        shape=alt.Shape(
+            "title:N",
+            scale=alt.Scale(domain=titles, range=[SHAPES[at % len(SHAPES)] for at in range(len(titles))]),
+            legend=None,
+        ),
         stroke=alt.condition("datum.chosen", alt.value("#e4572e"), alt.value(None)),
         strokeWidth=alt.condition("datum.chosen", alt.value(4), alt.value(0)),
     )
