@@ -8,11 +8,13 @@ from pages.shared.frame import plain_frame
 from pages.shared.panels.library_list import library_list
 from pages.shared.panels.run_cards import run_cards
 from pages.shared.panels.run_form import run_form
+from pages.shared.panels.sign_in import sign_in
 
 
 def home() -> None:
     """Draws the page."""
     plain_frame("home")
+    sign_in()
     left, right = st.columns(2, gap="large")
     with left:
         run_form()

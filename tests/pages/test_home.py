@@ -9,7 +9,7 @@ from backend.errors import Cancelled, Refused, StoreError
 from backend.jobs import Job, process_jobs
 from backend.models import LoadedModel
 from backend.prompts import Prompt
-from backend.shelf import Shelf
+from backend.shelf import Shelf, person
 from backend.store import Library, quota
 from backend.store.entries import Entry
 from backend.store.quota import Evicted
@@ -270,6 +270,20 @@ def test_an_import_by_path_is_checked_and_told(open_page, library, texts, tmp_pa
     assert any("it is no DuckDB file" in text for text in texts(app).plain)
     field.set_value(str(tmp_path / "nothing")).run()
     assert not app.exception and len(Library(library.folder).list()) == 4
+
+
+@pytest.mark.parametrize("facts", [{"is_logged_in": True, "iss": "i", "sub": "7", "email": HOSTILE}, {}])
+def test_who_is_signed_in_owns_what_they_ran_in_every_browser(open_page, library, texts, monkeypatch, facts):
+    for module in ("opened", "panels.sign_in"):
+        monkeypatch.setattr(f"pages.shared.{module}.signs_in", lambda: True)
+    monkeypatch.setattr("streamlit.user", SimpleNamespace(to_dict=lambda: facts))
+    mine = store(library.folder, title="mine alone", owner=person(None, facts) or "c" * 32, visibility="private")
+    app = open_page()
+    assert not app.exception and mine
+    assert ("mine alone" in texts(app).plain) == bool(facts)
+    assert {"Sign out" if facts else "Sign in"} == {b.label for b in app.button if b.label.startswith("Sign")}
+    assert any(text.startswith(f"Signed in as {HOSTILE}") for text in texts(app).plain) == bool(facts)
+    assert not any("onerror" in text for text in texts(app).marked)
 
 
 def test_search_and_sort():
