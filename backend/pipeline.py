@@ -23,10 +23,9 @@ from backend.prompts import EncodedPrompt, Prompt
 from backend.reading import check_target, given_target
 from backend.run import Progress, Run, writing_of
 from backend.store import Analysis, AnalysisWriter, Library, TemporaryLibrary
+from backend.store.access import VISIBILITIES
 
 __all__ = ["Estimate", "Options", "analyse", "estimate"]
-
-VISIBILITIES = ("link", "private")
 
 
 def analyse(
@@ -44,7 +43,7 @@ def analyse(
 
     library: where it is kept; the same work done before is given back at once, where this owner may see it and it has
     this visibility. None: a temporary file that lives as long as the Analysis.
-    visibility: "link" (whoever has the id) or "private" (its owner).
+    visibility: "link" (whoever has the id), "private" (its owner) or "listed" (everybody finds it).
     progress(step, layers done, layers, seconds left) is called as it goes: "prepare", "write", "layers",
     "tokens", "save"; while text is written it counts tokens instead of layers.
     cancel is looked at between layers.
