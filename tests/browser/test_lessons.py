@@ -52,20 +52,20 @@ def test_a_clicker_presents_the_lesson_and_the_notes_follow(page, address):
     notes = opened.value
     notes.get_by_text("The grey half is the reason").wait_for(timeout=60_000)
     page.keyboard.press("PageDown")  # the answer first
-    page.wait_for_url(re.compile("shown=2"), timeout=20_000)
-    notes.wait_for_url(re.compile("shown=2"), timeout=20_000)
+    page.wait_for_url(re.compile("shown=2"), timeout=60_000)
+    notes.wait_for_url(re.compile("shown=2"), timeout=60_000)
     notes.keyboard.press("PageDown")  # from the other window: the next step
-    page.get_by_role("heading", name="A stripe along the edge").wait_for(timeout=20_000)
-    notes.get_by_role("heading", name="A stripe along the edge").wait_for(timeout=20_000)
+    page.get_by_role("heading", name="A stripe along the edge").wait_for(timeout=60_000)
+    notes.get_by_role("heading", name="A stripe along the edge").wait_for(timeout=60_000)
     page.keyboard.press("PageUp")
-    page.get_by_role("heading", name="The grey half").wait_for(timeout=20_000)
+    page.get_by_role("heading", name="The grey half").wait_for(timeout=60_000)
     page.mouse.move(700, 400)
     page.keyboard.press("o")
     assert page.locator(".headwater-spotlight").get_attribute("data-shade") == "spot"
     page.keyboard.press("Escape")
     assert page.locator(".headwater-spotlight").is_hidden()
     page.keyboard.press("Escape")
-    page.locator(".st-key-headwater_frame").wait_for(state="visible", timeout=20_000)
+    page.locator(".st-key-headwater_frame").wait_for(state="visible", timeout=60_000)
     assert "present" not in page.url
 
 
@@ -84,7 +84,7 @@ def test_a_hand_out_opens_without_a_network_and_its_map_zooms(page, tmp_path):
     page.on("request", lambda request: asked.append(request.url))
     page.context.set_offline(True)
     page.goto(file.as_uri())
-    page.wait_for_selector(".hw-viewer[data-state=ready]", timeout=20_000)
+    page.wait_for_selector(".hw-viewer[data-state=ready]", timeout=60_000)
     box = page.locator(".hw-over").first.bounding_box()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     whole = drawn(page)
