@@ -1,0 +1,75 @@
+"""Every part of every page, on analyses one does not expect: readable, and never a word of theirs as markup."""
+
+import ast
+import html
+
+import pytest
+
+from backend.models import LoadedModel
+from backend.pipeline import analyse
+from backend.store import Library
+from tests.backend import tiny, tiny_more
+from tests.conftest import ROOT
+from tests.stored import HOSTILE, store
+
+PAGES = ("heads", "sinks", "basins", "sparsity")
+PART_FILES = {"heads": "pages/shared/panels/head_parts.py"}
+TOKENS = [1, 7, 9, 23, 9, 41, 7, 9, 23, 55, 60, 23, 9, 41, 2, 30, 31, 32, 7, 9]
+
+
+def parts_of(page: str) -> list[str]:
+    """The names of a page's parts, from its source: a new part is walked without being listed here."""
+    tree = ast.parse((ROOT / PART_FILES.get(page, f"pages/{page}.py")).read_text("utf-8"))
+    found = next(
+        node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and any(getattr(target, "id", "") == "PARTS" for target in node.targets)
+    )
+    return [key.value for key in found.keys]
+
+
+def run(library, family: str) -> str:
+    make = tiny_more.build if family in tiny_more.DENSE | tiny_more.TWO_SIDED else tiny.build
+    model = LoadedModel.wrap(make(family), name=f"tiny-{family}")
+    return analyse(model, TOKENS, library=Library(library)).id
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory):
+    """name -> id of analyses in one folder."""
+    library = tmp_path_factory.mktemp("odd")
+    return library, {
+        "hostile": store(library, text=HOSTILE, n_tokens=40, title=HOSTILE),
+        "one_token": store(library, n_tokens=1),
+        "two_tokens": store(library, n_tokens=2),
+        "pooled_only": store(library, n_tokens=40, exact=()),
+        "hybrid": store(library, layers=(3, 7)),
+        "unlike_heads": store(library, heads=(2, 4)),
+        "two_sided": run(library, "bert"),
+        "windowed": run(library, "mistral"),
+        "learned_sinks": run(library, "gpt_oss"),
+        "own_softmax": run(library, "bloom"),
+        "encoder_decoder": run(library, "t5"),
+    }
+
+
+ANALYSES = (
+    *("hostile", "one_token", "two_tokens", "pooled_only", "hybrid", "unlike_heads"),
+    *("two_sided", "windowed", "learned_sinks", "own_softmax", "encoder_decoder"),
+)
+WALK = [(page, part) for page in PAGES for part in ("", *parts_of(page))]
+
+
+@pytest.mark.parametrize("which", ANALYSES)
+def test_every_part_is_readable(which, odd, bundled_analyses, open_page, texts, monkeypatch):
+    library, ids = odd
+    monkeypatch.setenv("HEADWATER_DATA", str(library))
+    monkeypatch.setattr("backend.shelf.bundled_folder", lambda: bundled_analyses)
+    for page, part in WALK:
+        query = {"analysis": ids[which], **({"part": part} if part else {})}
+        app = open_page(page, **query)
+        assert not app.exception, f"{page} {part}: {[error.message for error in app.exception]}"
+        said = texts(app)
+        assert said.plain, f"{page} {part}: the page says nothing"
+        for text in said.marked:
+            assert "onerror" not in html.unescape(str(text)), f"{page} {part}: {text}"
