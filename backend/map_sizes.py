@@ -42,6 +42,21 @@ def axis_sides(analysis: Analysis, kind: str, layer: int) -> tuple[str, str]:
     )
 
 
+def require_tokens(analysis: Analysis, kind: str) -> None:
+    """NotFound where some layer of this kind has positions that are no tokens."""
+    pooled = [
+        layer
+        for layer in map_sizes(analysis)[kind]
+        if any(side.startswith(POOLED) for side in axis_sides(analysis, kind, layer))
+    ]
+    if pooled:
+        layers = f"layer {pooled[0]} has" if len(pooled) == 1 else f"layers {', '.join(map(str, pooled))} have"
+        raise NotFound(
+            f"In this model {layers} fewer positions than the text has tokens: layers cannot be compared token by "
+            "token. The page Heads shows each of them."
+        )
+
+
 def axis_labels(analysis: Analysis, kind: str, layer: int, labels: dict[str, list[str]]) -> tuple[list[str], list[str]]:
     """Labels of the queries and of the keys of a layer, from those per side; numbers where positions are no tokens."""
     size = map_sizes(analysis)[kind][layer]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from backend.map_sizes import require_tokens
 from pages.shared.address import select
 from pages.shared.frame import frame, opened
 from pages.shared.panels.readable import readable
@@ -49,6 +50,7 @@ analysis = opened(state)
 limits = sink_settings(state)
 part = part_of(state)
 with readable():
+    require_tokens(analysis, state.kind)
     data = sink_data(state, analysis, limits)
     st.text(f"Which tokens hold attention? {head_count_sentence(data)}")
     DRAW[part](state, data)

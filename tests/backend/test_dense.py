@@ -8,10 +8,10 @@ import torch
 
 from backend import dense
 from backend.capture import capture
-from backend.errors import Refused
+from backend.errors import NotFound, Refused
 from backend.families import families
 from backend.interventions import Gate, HideKeys
-from backend.map_sizes import axis_labels, axis_sides
+from backend.map_sizes import axis_labels, axis_sides, require_tokens
 from backend.models import LoadedModel
 from backend.options import Options
 from backend.pipeline import analyse
@@ -266,3 +266,9 @@ def test_case_30_no_token_label_stands_on_a_pooled_position():
     assert axis_sides(found, "self", 2) == ("pooled 3", "pooled 6")
     assert axis_labels(found, "self", 2, labels) == (["0", "1", "2"], ["0", "1", "2", "3", "4", "5"])
     assert axis_labels(found, "self", 1, labels)[1] == labels["self"]
+
+
+def test_case_30_layers_of_unlike_lengths_are_not_laid_side_by_side():
+    with pytest.raises(NotFound, match="layers 1, 2 have fewer positions"):
+        require_tokens(analyse(LoadedModel.wrap(tiny_more.build("funnel")), IDS), "self")
+    require_tokens(analyse(LoadedModel.wrap(tiny_more.build("bloom")), IDS), "self")
