@@ -214,6 +214,9 @@ class Library:
         """
         self._refuse_read_only()
         removed = self._trash.remove_old(undo_seconds)
+        if self._uses is not None and not only_deleted:
+            with self._mutex():
+                self._uses.sweep()
         return removed if only_deleted else removed + files.sweep(self._analyses)
 
     # -- for the writers of this room ----------------------------------------------------------------------------------

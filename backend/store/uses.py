@@ -71,6 +71,13 @@ class Uses:
             (self._folder / f"{process}.lock").unlink(missing_ok=True)
         return found
 
+    def sweep(self) -> None:
+        """Removes what killed processes left. Call it with the mutex held."""
+        self.open_ids()
+        for lock in self._folder.glob("*.lock"):
+            if lock.name != MUTEX and not self._lives(lock.stem):
+                lock.unlink(missing_ok=True)
+
     @contextmanager
     def mutex(self) -> Iterator[None]:
         """Held while something is opened or taken away. A folder that cannot be written needs none."""

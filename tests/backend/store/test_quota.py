@@ -120,6 +120,10 @@ def test_what_another_process_has_open_stays_until_that_ends(filled):
     newest = store(library, [layer_record()])
     assert {entry.id for entry in library.list()} == {newest}
     assert not list((library.path / "in_use").glob(f"{first}.*"))
+    (library.path / "in_use" / f"{'0' * 16}.lock").touch()  # of a process that was killed with nothing open
+    library.clean_up()
+    assert not (library.path / "in_use" / f"{'0' * 16}.lock").exists()
+    assert library.open(newest).id in library._uses.open_ids()
 
 
 def test_openers_and_evictions_at_once_never_lose_what_was_opened(library):
