@@ -104,7 +104,7 @@ def main() -> None:
     if python is None:
         return
     model = load("smollm2-135m-instruct")
-    token_ids = encode(model, TEXT).token_ids[: options.tokens]
+    token_ids = (encode(model, TEXT).token_ids * 4)[: options.tokens]
     print(f"SmolLM2-135M-Instruct, {len(token_ids)} tokens, {SHARE:.0%} kept, {PACKAGE}")
     mine, refused = ours(model, token_ids)
     other = theirs(python, model, token_ids)
