@@ -357,7 +357,7 @@ def test_cancel_stops_between_layers_and_stores_nothing(stop_at, library):
         ("text", Options(), "without a tokenizer"),
         (TOKENS, Options(new_tokens=257), "0 to 256, got 257"),
         (TOKENS, Options(new_tokens=100), "40 tokens, 100 shall be written, and in-memory takes at most 128"),
-        (TOKENS, Options(keep_media=True), "keep_media"),
+        (TOKENS, Options(keep_media="yes"), "keep_media"),
         (TOKENS, Options(exact_maps=[(5, 0)]), "no attention layer 5"),
     ],
 )
