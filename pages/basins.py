@@ -8,6 +8,7 @@ from pages.shared.address import select
 from pages.shared.frame import frame, opened
 from pages.shared.panels.basin_calibration import basin_calibration
 from pages.shared.panels.basin_distance import basin_distance
+from pages.shared.panels.basin_encoder import basin_encoder
 from pages.shared.panels.basin_helps import basin_helps
 from pages.shared.panels.basin_needle import basin_needle
 from pages.shared.panels.basin_permutation import basin_permutation
@@ -18,10 +19,11 @@ from pages.shared.view_state import ViewState
 PARTS = {
     "basin": ("Where does it look?", basin_prompt),
     "position": ("Position or content?", basin_permutation),
-    "matter": ("Which parts matter?", basin_calibration),
+    "matter": ("What matters?", basin_calibration),
     "help": ("What would help?", basin_helps),
-    "needle": ("Does it find a needle?", basin_needle),
+    "needle": ("Needle", basin_needle),
     "distance": ("Near or far?", basin_distance),
+    "encoder": ("Embeddings", basin_encoder),
 }
 KEY = "headwater_basins_part"
 

@@ -31,7 +31,7 @@ class Haystack:
 
 
 def haystack(
-    model: LoadedModel, needle: str, question: str, length: int, depth: float, *, alike: int, seed: int
+    model: LoadedModel, needle: str, question: str, cue: str, length: int, depth: float, *, alike: int, seed: int
 ) -> Haystack:
     """As many whole sentences as fit into `length` tokens, needle and look-alikes between them."""
     if model.tokenizer is None:
@@ -40,12 +40,12 @@ def haystack(
     low, high = 0, len(lines)
     while low < high:  # the most sentences that fit
         middle = (low + high + 1) // 2
-        text = draft_of(needle, question, lines[:middle], others, depth).text
+        text = draft_of(needle, question, cue, lines[:middle], others, depth).text
         if len(tokenise(model.tokenizer, text, add_special=True, parse_special=False)["input_ids"]) <= length:
             low = middle
         else:
             high = middle - 1
-    draft = draft_of(needle, question, lines[:low], others, depth)
+    draft = draft_of(needle, question, cue, lines[:low], others, depth)
     found = encode_draft(model, Prompt(text=draft.text), draft)
     if len(found.token_ids) > length:
         raise Refused(
@@ -59,7 +59,7 @@ def haystack(
     return Haystack(found, places["needle"], alikes, places["question"].start)
 
 
-def draft_of(needle: str, question: str, lines: Sequence[str], others: Sequence[str], depth: float) -> Draft:
+def draft_of(needle: str, question: str, cue: str, lines: Sequence[str], others: Sequence[str], depth: float) -> Draft:
     """The text with its segments as spans of characters."""
     at = round(depth * len(lines))
     every = {round((number + 0.5) * len(lines) / max(len(others), 1)): [] for number in range(len(others))}
@@ -77,5 +77,6 @@ def draft_of(needle: str, question: str, lines: Sequence[str], others: Sequence[
         if place < len(lines):
             draft.add(lines[place] + " ")
     draft.add("\n\n")
-    draft.add(f"Question: {question}\nAnswer:", "question", "question")
+    begun = f" {cue.strip()}" if cue.strip() else ""
+    draft.add(f"Question: {question}\nAnswer:{begun}", "question", "question")
     return draft

@@ -29,6 +29,7 @@ COLOURS = ("red", "blue", "white", "black", "yellow", "grey", "brown", "green")
 TOWNS = ("Harlow", "Brennick", "Osterby", "Tamsel", "Wyke", "Corran", "Ludden", "Pellow")
 NEEDLE = "The number of the green locker at Harlow is {answer}."
 QUESTION = "What is the number of the green locker at Harlow?"
+CUE = "The number of the green locker at Harlow is"  # how the answer begins
 
 
 def sentences(count: int, seed: int = 0) -> list[str]:

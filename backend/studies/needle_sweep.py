@@ -16,7 +16,7 @@ import numpy as np
 
 from backend.basins.haystack import Haystack, haystack
 from backend.basins.needle import Cell, masked_cell, plain_cell
-from backend.basins.prose import NEEDLE, QUESTION
+from backend.basins.prose import CUE, NEEDLE, QUESTION
 from backend.basins.retrieval import KEPT_ROUGE, auroc
 from backend.errors import Refused
 from backend.estimate import attention_layers, estimate, speed, work
@@ -38,6 +38,7 @@ class Parameters:
     depths: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)
     needle: str = NEEDLE.format(answer="4718")
     question: str = QUESTION
+    cue: str = CUE  # how the answer begins, behind "Answer:"; may be empty
     answer: str = "4718"
     look_alikes: int = 4
     new_tokens: int = 12
@@ -151,6 +152,7 @@ class NeedleSweep(StudyDefinition):
             model,
             parameters.needle,
             parameters.question,
+            parameters.cue,
             length,
             depth,
             alike=parameters.look_alikes,

@@ -193,4 +193,20 @@ TERMS = {
         baseline="about 0",
         source="Retrieval Head (arXiv 2404.15574); repeated copies count once here",
     ),
+    "segment_order": Term(
+        caption="Whether the place of a part decides how much of it an embedding keeps.",
+        formula="cosine(part alone, whole text) over cyclic shifts of the parts; slope against the place from 0 to 1; "
+        "position sensitivity = 1 - smallest / largest mean cosine",
+        unit="cosine",
+        range=(-1.0, 1.0),
+        baseline="slope 0, position sensitivity 0",
+        source="PosIR (position sensitivity index)",
+    ),
+    "pooling_profile": Term(
+        caption="Where the rows that become the embedding look, in ten equal parts of the text.",
+        formula="mean over pooled rows and heads of the sum of A_ij over each tenth; front = first two / all ten",
+        unit="share of a row",
+        range=SHARE,
+        baseline="a tenth of the text's share each; front 0.2",
+    ),
 }

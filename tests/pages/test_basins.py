@@ -87,3 +87,47 @@ def test_an_analysis_without_rotary_facts_says_so(open_page, library, texts):
     app = open_page("basins", analysis=library.plain, part="distance")
     assert not app.exception
     assert any("before the rotary frequencies were kept" in text for text in texts(app).plain)
+
+
+@pytest.fixture(scope="module")
+def studies(model):
+    """Finished studies of the same model, in memory of their own library: name -> (definition, parameters)."""
+    from backend.studies import calibration, permutation, what_helps
+
+    prompt = {"documents": DOCUMENTS[:4], "question": "the cat ?"}
+    return {
+        "position": (permutation.STUDY, permutation.Parameters(prompt=prompt, answer="the mat")),
+        "matter": (calibration.STUDY, calibration.Parameters(prompt=prompt)),
+        "help": (
+            what_helps.STUDY,
+            what_helps.Parameters(prompt=prompt, answer="the mat", orders=2, new_tokens=1, exact=False),
+        ),
+    }
+
+
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [
+        ("position", "Of the differences between shifts and places, the place explains"),
+        ("matter", "document 2 (marked) is at place"),
+        ("help", "made no difference beyond chance"),
+    ],
+)
+def test_a_link_shows_what_a_study_found(open_page, analysis, model, library, studies, texts, part, words):
+    from backend.studies import run_study
+
+    definition, parameters = studies[part]
+    found = run_study(definition, model, parameters, library=Library(library.folder))
+    app = open_page("basins", analysis=analysis.id, part=part, study=found.id, gold="2")
+    assert not app.exception
+    said = texts(app)
+    alternatives = [words, "helped", "hurt"] if part == "help" else [words]
+    assert any(one in text for one in alternatives for text in said.plain)
+    assert not any("<img" in text for text in said.marked)
+    assert len(charts(app)) >= 1
+
+
+@pytest.mark.parametrize("part", ["position", "matter", "help", "needle", "encoder"])
+def test_every_part_opens_without_a_study(open_page, analysis, part):
+    app = open_page("basins", analysis=analysis.id, part=part)
+    assert not app.exception

@@ -38,5 +38,5 @@ def needle_grid(rows: Sequence[dict], *, palette: str = "cividis") -> alt.LayerC
         .mark_rect(stroke="white")
         .encode(color=alt.Color("value:Q", title="ln p", scale=alt.Scale(scheme=palette, domainMax=0)))
     )
-    text = base.mark_text(fontSize=15, fontWeight="bold", stroke="white", strokeWidth=0.4).encode(text="mark:N")
+    text = base.mark_text(fontSize=17, color="white", stroke="black", strokeWidth=0.5).encode(text="mark:N")
     return alt.layer(heat, text).properties(height=230)

@@ -30,6 +30,7 @@ def parameters() -> Parameters | None:
         off = st.number_input("Heads off", 1, 1000, plain.heads_off, key=KEY + "off")
     needle = st.text_input("Needle", plain.needle, key=KEY + "needle", max_chars=500)
     question = st.text_input("Question", plain.question, key=KEY + "question", max_chars=500)
+    cue = st.text_input("How the answer begins (may be empty)", plain.cue, key=KEY + "cue", max_chars=200)
     answer = st.text_input("Answer (words of the needle)", plain.answer, key=KEY + "answer", max_chars=200)
     try:
         return Parameters(
@@ -37,6 +38,7 @@ def parameters() -> Parameters | None:
             depths=tuple(round(at / max(depths - 1, 1), 4) for at in range(int(depths))),
             needle=needle,
             question=question,
+            cue=cue,
             answer=answer,
             look_alikes=int(alike),
             heads_off=int(off),

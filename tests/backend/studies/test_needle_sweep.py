@@ -6,7 +6,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from backend.basins.haystack import haystack
-from backend.basins.prose import NEEDLE, QUESTION, look_alikes, sentences
+from backend.basins.prose import CUE, NEEDLE, QUESTION, look_alikes, sentences
 from backend.basins.retrieval import auroc, retrieval_scores, rouge1_recall
 from backend.errors import Cancelled, Refused
 from backend.models import LoadedModel
@@ -22,6 +22,7 @@ WORDS = Parameters(
     depths=(0.0, 1.0),
     needle="Answer: w11 w12 w13",
     question="what?",
+    cue="",
     answer="w11 w12 w13",
     look_alikes=0,
     new_tokens=3,
@@ -78,12 +79,12 @@ def test_needles_are_found_by_offsets():
     model = LoadedModel.wrap(build("llama", vocab_size=300, max_position_embeddings=2000), byte_level())
     needle = NEEDLE.format(answer="4718")
     for depth in (0.0, 0.4, 1.0):
-        found = haystack(model, needle, QUESTION, 1200, depth, alike=3, seed=0)
+        found = haystack(model, needle, QUESTION, CUE, 1200, depth, alike=3, seed=0)
         tokens = found.encoded.tokens
         assert "".join(tokens[at].text for at in found.needle).strip() == needle
         assert 900 < len(tokens) <= 1200 and found.depth == pytest.approx(depth, abs=0.2)
         assert len(found.others) == 3 and not set(found.needle) & {at for place in found.others for at in place}
-        assert "".join(token.text for token in tokens[found.question :]).endswith("Answer:")
+        assert "".join(token.text for token in tokens[found.question :]).endswith(f"Answer: {CUE}")
 
 
 def test_the_prose_does_not_repeat_itself_and_hides_no_second_answer():
