@@ -117,7 +117,7 @@ def test_small_maps_come_with_one_request_per_layer_and_nothing_leaves_the_host(
 def test_the_exact_weight_under_the_pointer_is_that_of_the_analysis(page, address, library):
     open_heads(page, address, "analysis=long-one&layer=1&head=1&rows=300:320&columns=100:120")
     page.mouse.move(*in_map(page, 7.5 / 20, 12.5 / 20))
-    page.wait_for_timeout(600)
+    page.locator(".hw-readout", has_text="rank").wait_for()
     told = re.search(r"query 312 .* key 107 .* weight (\S+) · rank (\d+) of 313", readout(page))
     assert told, readout(page)
     row = library.open("long-one").map(1, 1, slice(312, 313))[0]
@@ -292,3 +292,23 @@ def test_case_55_the_chosen_head_stays_chosen(chromium, address, scheme):
     page.wait_for_selector(READY)
     assert page.locator(".hg-strip").nth(2).locator(".hg-selected").count() == 1
     context.close()
+
+
+def test_the_map_switches_before_the_page_has_answered(page, address):
+    open_heads(page, address, "analysis=short-one")
+    asked = []
+    page.on("request", lambda request: asked.append(request.url) if "/map/self/2/3" in request.url else None)
+    page.evaluate(
+        "window.send = WebSocket.prototype.send; WebSocket.prototype.send = () => {}"
+    )  # the page hears nothing
+    click_head(page, 2, 3)
+    page.wait_for_timeout(300)
+    assert asked and page.locator(".hw-viewer").get_attribute("data-head") == "2.3"
+    page.evaluate("WebSocket.prototype.send = window.send; 0")
+    click_head(page, 1, 2)
+    chosen = {"analysis": "short-one", "layer": "1", "head": "2"}
+    assert becomes(page, lambda: query_of(page), chosen) == chosen
+    page.wait_for_timeout(2500)
+    assert page.locator(".hw-viewer").get_attribute("data-head") == "1.2", (
+        "an answer to an older choice changes nothing"
+    )

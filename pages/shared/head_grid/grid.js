@@ -22,6 +22,7 @@ class HeadGrid {
     this.root = root;
     this.selected = null;
     this.hover = null;
+    this.reported = []; // arrangements on their way to the page
     this.frame = make("div", "hg-frame");
     this.scroll = make("div", "hg-scroll");
     this.scroll.tabIndex = 0;
@@ -83,14 +84,23 @@ class HeadGrid {
     this.layout();
     this.say();
     clearTimeout(this.arrangeTimer);
-    this.arrangeTimer = setTimeout(() => this.report("arrange", this.arranged), ARRANGE_MS);
+    this.arrangeTimer = setTimeout(() => {
+      const { mode, order, least } = this.arranged;
+      this.reported.push(JSON.stringify([mode, order, least]));
+      this.report("arrange", this.arranged);
+    }, ARRANGE_MS);
   }
 
   update(data, report) {
     this.report = report;
     this.data = data;
     const told = JSON.stringify([data.mode, data.order, data.least]);
-    if (told !== this.toldArranged) this.arranged = { mode: data.mode, order: data.order, least: data.least };
+    const echo = this.reported.indexOf(told); // an answer to an older choice does not undo a newer one
+    if (echo >= 0) this.reported.splice(0, echo + 1);
+    else if (told !== this.toldArranged) {
+      this.reported = [];
+      this.arranged = { mode: data.mode, order: data.order, least: data.least };
+    }
     this.toldArranged = told;
     this.pinButton.hidden = data.pins === null;
     this.pins = new Set((data.pins ?? []).map(([layer, head]) => `${layer}.${head}`));
@@ -368,6 +378,9 @@ class HeadGrid {
     this.mark();
     this.reveal();
     this.say();
+    // The large map does not wait for the page: it is told at once, and the page's answer finds it there.
+    const head = { url: this.data.url, layer: cell.layer, head: cell.head };
+    window.dispatchEvent(new CustomEvent("headwater-head", { detail: head }));
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.report("pick", cell), PICK_MS);
   }

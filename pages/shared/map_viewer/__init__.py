@@ -117,6 +117,7 @@ class MapView:
     large: bool = False  # for the last row of a lecture hall
     reserve: int = 364  # pixels of the browser's height that are not for the map itself
     others: tuple[OtherMap, ...] = ()  # shown beside it, in step with it
+    alike: bool = False  # every head of this kind has an exact map of this shape: the grid may switch ahead of the page
     minus: OtherMap | None = None  # its weights are taken away from those of the chosen map
 
     def message(self) -> dict:
@@ -138,6 +139,7 @@ class MapView:
             "shape": list(self.shape),
             "exact": self.exact and (self.minus is None or self.minus.exact),
             "sinks": list(self.sinks),
+            "alike": self.alike,
             "others": [other.message() for other in self.others],
             "minus": self.minus.message() if self.minus else None,
             "sinkColour": SINK_COLOUR,

@@ -4,6 +4,7 @@ const MARGIN = { left: 92, top: 76, right: 10, bottom: 36 };
 const BAND = 6; // thickness of a segment band
 const LABEL_STEP = 13; // least distance of two labels, in pixels
 const LABEL_FAMILY = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace";
+const BAR_STEPS = 128; // colours of the bar
 const LARGE = 1.4; // for a lecture hall
 
 /** Sizes of what stands around a map; `large` for the last row of a lecture hall; less room for labels among many. */
@@ -14,8 +15,20 @@ function makeSizes(large, maps = 1) {
   return { margin, step: LABEL_STEP * by, label: `${11 * by}px ${LABEL_FAMILY}`, small: `${11 * by}px system-ui, sans-serif`, by };
 }
 
+const fitted = new Map(); // font, width and text -> the text cut; labels are fitted again with every frame of a drag
+const MOST_FITTED = 4000;
+
 /** A text cut in its middle until it fits, so that two long tokens with the same start stay apart. */
 function fitText(context, text, width) {
+  const key = `${context.font}|${Math.round(width)}|${text}`;
+  if (!fitted.has(key)) {
+    if (fitted.size >= MOST_FITTED) fitted.clear();
+    fitted.set(key, cutText(context, text, Math.round(width)));
+  }
+  return fitted.get(key);
+}
+
+function cutText(context, text, width) {
   if (context.measureText(text).width <= width) return text;
   const letters = Array.from(text);
   for (let kept = Math.min(letters.length - 1, 40); kept > 1; kept--) {
@@ -133,9 +146,10 @@ function drawHiddenMarks(context, plot, view, hidden, theme) {
 function drawColourBar(context, plot, scale, ramp, theme, sizes) {
   const y = plot.y + plot.height + 8;
   const width = plot.width;
-  for (let x = 0; x < width; x++) {
-    context.fillStyle = css(ramp.rgb[rampStep(scale.share(scale.valueAt(x / (width - 1))))]);
-    context.fillRect(plot.x + x, y, 1.5, 9);
+  const steps = Math.min(Math.round(width), BAR_STEPS);
+  for (let step = 0; step < steps; step++) {
+    context.fillStyle = ramp.css[rampStep(scale.share(scale.valueAt(step / (steps - 1))))];
+    context.fillRect(plot.x + (step * width) / steps, y, width / steps + 0.5, 9);
   }
   context.strokeStyle = theme.line;
   context.strokeRect(plot.x - 0.5, y - 0.5, width + 1, 10);

@@ -40,6 +40,7 @@ class MapCanvas {
       background: css(background),
       sink: this.data.sinkColour,
     };
+    this.hatch = null;
     this.ramp = makeRamp(this.data.palette, background);
     this.diverging = makeDiverging(background);
     this.sizes = makeSizes(this.data.large, this.panes.length);
@@ -237,8 +238,8 @@ class MapCanvas {
     context.beginPath();
     context.rect(plot.x, plot.y, plot.width, plot.height);
     context.clip();
-    const hatch = hatchPattern(context, this.theme);
-    for (const tile of layers) drawTile(context, place, tile, pane.paint, hatch);
+    this.hatch ??= hatchPattern(context, this.theme);
+    for (const tile of layers) drawTile(context, place, tile, pane.paint, this.hatch);
     this.drawGrid(context, place);
     drawNumbers(context, place, this.view, layers.slice().reverse(), pane.paint);
     context.restore();

@@ -37,8 +37,7 @@ function makeRamp(name, background) {
     const colour = mix(anchors[Math.floor(at)], anchors[Math.floor(at) + 1], at % 1);
     return t < BLEND ? mix(background, colour, t / BLEND) : colour;
   });
-  const packed = new Uint32Array(rgb.map(pack));
-  return { name, dark, rgb, packed, background };
+  return { name, dark, rgb, css: rgb.map(css), packed: new Uint32Array(rgb.map(pack)), background };
 }
 
 /** One opaque pixel as it lies in ImageData on the little-endian machines browsers run on. */
@@ -55,7 +54,7 @@ function makeDiverging(background) {
     const t = (2 * step) / (RAMP_STEPS - 1) - 1;
     return mix(background, t < 0 ? below : above, Math.abs(t));
   });
-  return { name: "diverging", dark, rgb, packed: new Uint32Array(rgb.map(pack)), background };
+  return { name: "diverging", dark, rgb, css: rgb.map(css), packed: new Uint32Array(rgb.map(pack)), background };
 }
 
 /**

@@ -6,6 +6,7 @@
 
 const REPORT_MS = 450;
 const PROFILE_MS = 50;
+const AHEAD_MS = 2000; // how long an answer to an older choice is held back
 const CLICK_PIXELS = 4;
 const SCALES = [["root", "Root"], ["linear", "Linear"], ["log", "Log"], ["row", "Per row"], ["quantile", "Quantile"]];
 const HOWS = [["mean", "Mean"], ["max", "Max"]];
@@ -165,6 +166,7 @@ class MapViewer extends MapCanvas {
   update(data, report, trigger) {
     this.report = report;
     this.trigger = trigger;
+    if (this.waitsFor(data)) return;
     const before = this.data;
     this.data = data;
     this.takeTokens(data);
@@ -178,6 +180,34 @@ class MapViewer extends MapCanvas {
     this.showControls();
     this.layout();
     this.showFocus();
+  }
+
+  /** The maps of `data` in the window that is on show. */
+  show() {
+    this.takePanes(this.data);
+    this.showControls();
+    this.refresh();
+    this.showFocus();
+  }
+
+  /** Shows a head that was chosen in the grid before the page answers, where its map is known to be like this one. */
+  goAhead({ url, layer, head }) {
+    const { data } = this;
+    const map = `${url.replace("/grid/", "/map/")}/${layer}/${head}`;
+    const alike = data?.alike && map.split("/").slice(0, 4).join("/") === data.map.split("/").slice(0, 4).join("/");
+    if (!alike || map === data.map || data.minus || data.others.length) return;
+    this.ahead = { map, until: performance.now() + AHEAD_MS };
+    this.data = { ...data, name: `${layer}.${head}`, map, sinks: [], painted: null };
+    this.show();
+  }
+
+  /** Whether the page's answer is to an older choice; it is taken after a while all the same. */
+  waitsFor(data) {
+    clearTimeout(this.timers.late);
+    const rest = this.ahead && data.map !== this.ahead.map ? this.ahead.until - performance.now() : 0;
+    if (rest > 0) this.timers.late = setTimeout(() => this.update(data, this.report, this.trigger), rest);
+    else this.ahead = null;
+    return rest > 0;
   }
 
   /** One pane for the chosen head and for each head beside it. */
@@ -471,6 +501,7 @@ class MapViewer extends MapCanvas {
   listen() {
     this.pointers = new Map();
     window.addEventListener("resize", (this.onResize = () => this.layout()));
+    window.addEventListener("headwater-head", (this.onHead = (event) => this.goAhead(event.detail)));
     document.addEventListener("keydown", (this.onKey = (event) => this.pageKey(event)));
     this.mini.addEventListener("pointerdown", (event) => {
       this.mini.setPointerCapture(event.pointerId);
@@ -664,6 +695,7 @@ class MapViewer extends MapCanvas {
     this.watcher.disconnect();
     window.removeEventListener("resize", this.onResize);
     document.removeEventListener("keydown", this.onKey);
+    window.removeEventListener("headwater-head", this.onHead);
     this.frame.remove();
   }
 }

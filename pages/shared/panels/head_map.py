@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import fields
 
+import streamlit as st
+
 from backend.map_sizes import axis_sides, map_sizes, segment_sides
 from backend.store import Analysis
 from pages.shared.address import select
@@ -45,6 +47,7 @@ def head_map(
         palette=state.palette,
         large=state.theme == "projector",
         reserve=reserve,
+        alike=_alike(analysis, analysis.id, state.kind),
         others=maps_beside(state, analysis),
         minus=map_against(state, analysis),
     )
@@ -57,6 +60,14 @@ def head_map(
         on_choose=lambda name: select(layer=_head(name)[0], head=_head(name)[1]),
         key=key,
     )
+
+
+@st.cache_data(max_entries=64, show_spinner=False)
+def _alike(_analysis: Analysis, id: str, kind: str) -> bool:
+    """Whether all heads of a kind have exact maps of one shape."""
+    sizes = map_sizes(_analysis)[kind]
+    shapes = {(size.queries, size.keys) for size in sizes.values()}
+    return len(shapes) == 1 and all(len(_analysis.exact_heads(at, kind)) == size.heads for at, size in sizes.items())
 
 
 def _head(name: str) -> tuple[int, int]:
