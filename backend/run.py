@@ -203,6 +203,7 @@ class Run:
             "revision": self.model.revision,
             "weights_hash": self.model.weights_hash,
             "tokenizer_hash": self.model.tokenizer_hash,
+            "bos_token_id": getattr(self.model.tokenizer, "bos_token_id", None),
             "architecture": card.architecture,
             "parameters": card.parameters,
             "prompt": self.encoded.prompt,

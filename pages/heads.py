@@ -19,6 +19,8 @@ from pages.shared.panels.head_values import head_values
 from pages.shared.panels.maps_beside import compare, pinned_heads, toggle_pin
 from pages.shared.panels.ranked_heads import ranked_heads
 from pages.shared.panels.readable import readable
+from pages.shared.panels.selectors import ALL
+from pages.shared.panels.sink_free_values import shown_values
 from pages.shared.picture_first import after_picture
 from pages.shared.view_state import ViewState
 
@@ -57,7 +59,10 @@ def numbers(state: ViewState, analysis: Analysis, exact: bool) -> None:
     """The ranking of all heads and one row of the chosen one."""
     ranking, row = st.columns([0.4, 0.6], gap="medium")
     with ranking, readable():
-        ranked_heads(state, head_values(analysis, state.kind, state.measure), quick_labels(state, analysis))
+        values, told = shown_values(state, analysis)
+        ranked_heads(state, values, quick_labels(state, analysis))
+        if told:
+            st.text(told)
     with row, readable():
         if exact:
             head_row(state, analysis, labels_by_side(analysis))
@@ -65,7 +70,7 @@ def numbers(state: ViewState, analysis: Analysis, exact: bool) -> None:
             st.text("The rows of this head were not kept exactly, so their bars cannot be drawn.")
 
 
-state = frame("heads")
+state = frame("heads", selectors=(*ALL, "sinkfree"))
 analysis = opened(state)
 hints("heads", HINTS)
 exact = False

@@ -8,7 +8,10 @@ from backend.store import Library
 from backend.studies import run_study, sink_sets, sink_whatif, sink_window, streaming_figure
 from backend.studies.sink_percentage import STUDY, Parameters
 from pages.shared.charts.sink_strip import MOST_BARS, bars_of
+from pages.shared.panels.sink_free_values import shown_values
 from pages.shared.panels.sink_where import rows_without_sinks
+from pages.shared.view_state import ViewState
+from tests.backend.sinks.planted import sink_at, stored
 from tests.backend.tiny import build
 from tests.backend.tiny_tokenizers import byte_level
 from tests.stored import store
@@ -131,3 +134,16 @@ def test_rows_without_sinks_add_up_to_one(open_page, library):
     assert shown[0] == pytest.approx([0, 0, 0, 0.2, 0.5, 0.3]) and np.isnan(shown[1]).all()
     app = open_page("sinks", analysis=library.plain, sinkfree="on")
     assert not app.exception and "Shown without them" in said(app)
+
+
+def test_the_heads_page_honours_the_view_without_sinks(open_page, library):
+    planted = stored(library.folder, [sink_at(40, 0, 3.0), sink_at(40, 0, 3.0)])
+    app = open_page("heads", analysis=planted.id, measure="entropy", sinkfree="on", query="20")
+    assert not app.exception and "Without sinks: what rows gave" in said(app)
+    assert "Shares of what is left without the sinks of this head." in said(app)
+    values, _ = shown_values(ViewState(kind="self", measure="entropy", sinkfree="on"), planted)
+    # Without its sink, row i looks at i keys alike.
+    assert values.of(0, 0) == pytest.approx(np.mean([np.log(i) for i in range(1, 40)]), abs=1e-5)
+    row = open_page("heads", analysis=planted.id, sinkfree="on", query="0")
+    assert not row.exception and "nothing is left of this row" in said(row)
+    assert "Without sinks: what" not in said(open_page("heads", analysis=planted.id))

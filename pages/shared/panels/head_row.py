@@ -7,6 +7,7 @@ import pyarrow as pa
 import streamlit as st
 
 from backend.map_sizes import axis_labels, map_sizes
+from backend.sink_free import without_sinks
 from backend.store import Analysis
 from pages.shared.charts.row_bars import row_bars
 from pages.shared.panels.figure import figure
@@ -29,6 +30,13 @@ def head_row(state: ViewState, analysis: Analysis, labels: dict[str, list[str]])
         st.text("This query sees no key.")
         return
     sinks = sink_keys(analysis, analysis.id, state.kind, state.layer, state.head)
+    if state.without_sinks():
+        shares, left = without_sinks(weights[None], visible[None], sinks)
+        if not left.any():
+            st.text("Without the sinks of this head nothing is left of this row.")
+            return
+        weights, visible, sinks = shares[0], left[0], ()
+        st.text("Shares of what is left without the sinks of this head.")
     figure(
         "head_row",
         row_bars(weights, visible, key_labels, sinks=sinks),
