@@ -21,6 +21,12 @@ LARGEST_BYTES = 300_000
 SETTLE_MS = 2500
 READY = ".hw-viewer[data-state=ready], [data-testid=stVegaLiteChart] canvas, [data-testid=stVegaLiteChart] svg"
 
+# every visible image is there, and nothing visible is a grey stand-in for what Streamlit still loads
+COMPLETE = """() => {
+  const visible = (selector) => [...document.querySelectorAll(selector)].filter((one) => one.offsetParent !== null);
+  return visible('img').every((image) => image.complete) && visible('[data-testid=stSkeleton]').length === 0;
+}"""
+
 
 @dataclass(frozen=True)
 class Picture:
@@ -62,6 +68,7 @@ def take(names: list[str], folder: Path) -> list[Path]:
             page = context.new_page()
             page.goto(url + picture.address)
             page.wait_for_selector(picture.ready, timeout=90_000)
+            page.wait_for_function(COMPLETE, timeout=90_000)
             page.wait_for_timeout(SETTLE_MS)
             taken.append(save(page.screenshot(), folder / f"{name}.png"))
             context.close()
@@ -70,11 +77,12 @@ def take(names: list[str], folder: Path) -> list[Path]:
 
 
 def save(png: bytes, path: Path) -> Path:
-    """Writes a picture with as many colours as fit into the largest size."""
+    """Writes a picture with all its colours, or as many as fit into the largest size."""
     picture = Image.open(io.BytesIO(png)).convert("RGB")
-    for colours in (256, 128, 64):
+    for colours in ("all", 256, 128, 64):
         packed = io.BytesIO()
-        picture.quantize(colours, dither=Image.Dither.NONE).save(packed, "PNG", optimize=True)
+        fewer = picture if colours == "all" else picture.quantize(colours, dither=Image.Dither.NONE)
+        fewer.save(packed, "PNG", optimize=True)
         if packed.tell() <= LARGEST_BYTES:
             break
     else:
