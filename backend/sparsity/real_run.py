@@ -201,5 +201,5 @@ def prepared(
 
 
 def forget(model: LoadedModel) -> None:
-    """Lets go of what was kept."""
+    """Lets go of what was kept, after the last run of a study."""
     _prepared.pop(model.model, None)

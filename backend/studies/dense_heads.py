@@ -17,7 +17,7 @@ from backend import policies
 from backend.errors import Refused
 from backend.estimate import speed, work
 from backend.models import LoadedModel
-from backend.sparsity.real_run import Prepared, prepared
+from backend.sparsity.real_run import Prepared, forget, prepared
 from backend.sparsity.simulate import Outcome, Simulation, check_budget
 from backend.sparsity.stored_layers import context_length
 from backend.studies import policy_sweep
@@ -97,7 +97,10 @@ class DenseHeads(StudyDefinition):
         if number < len(text.parts):
             return RunResult({"heads": layer_alone(model, text, parameters, number)})
         order, share = divmod(number - len(text.parts), len(SHARES))
-        return RunResult({"curve": [with_dense(model, text, parameters, ORDERS[order], SHARES[share])]})
+        row = with_dense(model, text, parameters, ORDERS[order], SHARES[share])
+        if (order, share) == (len(ORDERS) - 1, len(SHARES) - 1):
+            forget(model)
+        return RunResult({"curve": [row]})
 
     def combine(self, parameters: Parameters, results: Sequence[RunResult]) -> dict[str, list[Row]]:
         heads = [row for result in results for row in result.rows.get("heads", [])]

@@ -18,7 +18,7 @@ from backend.errors import Refused
 from backend.estimate import speed, work
 from backend.models import LoadedModel
 from backend.sparsity.head_masks import CHOICES, HeadMasks
-from backend.sparsity.real_run import Damage, Prepared, output_error, prepared
+from backend.sparsity.real_run import Damage, Prepared, forget, output_error, prepared
 from backend.sparsity.simulate import Outcome, Simulation, check_budget
 from backend.sparsity.stored_layers import context_length
 from backend.studies.definition import Column, Plan, Row, RunResult, StudyDefinition, Surroundings
@@ -167,6 +167,8 @@ class PolicySweep(StudyDefinition):
             rows = pattern_rows(model, text, name, budget, stop)
         else:
             rows = cache_rows(model, text, name, budget)
+        if number == len(parameters.choices) - 1:
+            forget(model)
         return RunResult({table: [{**place, **row} for row in rows.get(table, [])] for table in TABLES})
 
     def combine(self, parameters: Parameters, results: Sequence[RunResult]) -> dict[str, list[Row]]:

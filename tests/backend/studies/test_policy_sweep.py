@@ -4,6 +4,7 @@ import pytest
 
 from backend.errors import Cancelled, Refused
 from backend.models import LoadedModel
+from backend.sparsity import real_run
 from backend.store import Library
 from backend.studies import all as studies
 from backend.studies import run_study
@@ -116,3 +117,7 @@ def test_it_stops_when_asked_and_carries_on(model, tmp_path):
 
 def test_positions_as_runs():
     assert ranges([]) == "" and ranges([3]) == "3" and ranges([0, 1, 2, 5, 7, 8]) == "0-2 5 7-8"
+
+
+def test_nothing_of_a_text_stays_in_memory_after_the_last_run(model, study):
+    assert model.model not in real_run._prepared
