@@ -100,7 +100,7 @@ def needle() -> None:
     found = timed(needle_sweep.STUDY, load("smollm2-135m-instruct"), needle_sweep.Parameters())
     show(found, "(SELECT length, depth, real_depth, logprob, exact, needle_mass, alike_mass, text FROM cells)")
     show(found, "(SELECT * FROM heads ORDER BY retrieval DESC NULLS LAST LIMIT 8)")
-    show(found, "check")
+    show(found, "causal_check")
 
 
 def encoder() -> None:

@@ -106,7 +106,7 @@ TABLES = {
         "draw": Column("int", "number of the random set, 0 for top"),
         **JUDGED,
     },
-    "check": {
+    "causal_check": {
         "off": Column("text", "nothing, top, random"),
         "heads": Column("int", "heads that were off"),
         "logprob": Column("double", "mean ln probability of the answer"),
@@ -179,7 +179,7 @@ class NeedleSweep(StudyDefinition):
             rows = [row for row in masked if row["off"] == name]
             sets = heads_off(parameters, plain)
             check.append({"off": name, "heads": len(next(iter(sets[name]), ())), **judged(rows)})
-        return {"cells": cells, "heads": head_table(plain), "masked": masked, "check": check}
+        return {"cells": cells, "heads": head_table(plain), "masked": masked, "causal_check": check}
 
 
 def cell_row(parameters: Parameters, cell: int, hay: Haystack, found: Cell) -> Row:

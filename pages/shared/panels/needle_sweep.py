@@ -119,7 +119,7 @@ def ranking(state: ViewState, heads: pa.Table) -> None:
 
 def check(study: Study) -> None:
     """The causal check in a sentence and a table."""
-    rows = {row["off"]: row for row in study.table("check").to_pylist()}
+    rows = {row["off"]: row for row in study.table("causal_check").to_pylist()}
     if "top" not in rows:
         st.text("The causal check was left out.")
         return
@@ -136,6 +136,6 @@ def check(study: Study) -> None:
         f"as many random ones {losses[1]:.2f}; it is given in {percent(top['exact'])} and {percent(random['exact'])} "
         f"of the cells instead of {percent(plain['exact'])}. {more}: these heads "
         f"{'fetch' if losses[0] > losses[1] else 'are not what fetches'} the answer.",
-        table=study.table("check"),
+        table=study.table("causal_check"),
         terms=("needle_answer",),
     )

@@ -69,7 +69,7 @@ def test_r01_the_sweep_finds_the_hand_set_head(study):
 
 
 def test_the_causal_check_puts_the_copying_head_out(study):
-    check = {row["off"]: row for row in study.table("check").to_pylist()}
+    check = {row["off"]: row for row in study.table("causal_check").to_pylist()}
     assert check["nothing"]["exact"] == 1 and check["top"]["exact"] == 0
     assert check["top"]["logprob"] < check["nothing"]["logprob"] - 1
     assert check["top"]["heads"] == check["random"]["heads"] == 1
@@ -106,7 +106,7 @@ def test_a_stopped_sweep_is_carried_on(copying, study, data_folder):
         run_study(STUDY, copying, WORDS, library=library, cancel=stop)
     assert len(unfinished(library)[0].done()) == 3
     carried = run_study(STUDY, copying, WORDS, library=library)
-    for table in ("cells", "heads", "masked", "check"):
+    for table in ("cells", "heads", "masked", "causal_check"):
         assert carried.table(table).equals(study.table(table))
 
 
