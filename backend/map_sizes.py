@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from backend.errors import NotFound
 
@@ -73,8 +74,17 @@ def segment_sides(analysis: Analysis) -> tuple[str, ...]:
     return tuple(found.get(number, "self") for number in range(len(analysis.segments())))
 
 
+_KNOWN: WeakKeyDictionary[Analysis, dict[str, dict[int, MapSize]]] = WeakKeyDictionary()  # a file never changes
+
+
 def map_sizes(analysis: Analysis) -> dict[str, dict[int, MapSize]]:
     """kind -> layer -> size, for the captured layers, which have the model's own numbers. NotFound for a study."""
+    if analysis not in _KNOWN:
+        _KNOWN[analysis] = _read_sizes(analysis)
+    return {kind: dict(layers) for kind, layers in _KNOWN[analysis].items()}
+
+
+def _read_sizes(analysis: Analysis) -> dict[str, dict[int, MapSize]]:
     if analysis.info.get("type") == "study":
         raise NotFound("This is a study, which has no maps of its own. Ask for its tables, or for an analysis it kept.")
     analysis.tokens_list()  # a file whose axes cannot be named is told apart here, not in the middle of a page
