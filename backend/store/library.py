@@ -274,8 +274,8 @@ class Library:
     def _sidecar(self, id: str) -> sidecar.Sidecar:
         """The sidecar, its summary read from the file where it is missing or is that of another file."""
         folder = self.folder(id)
+        size = (folder / files.FILE).stat().st_size  # first: where there is no file, nobody asks who may see it
         content = sidecar.read(folder, StoredFile(folder / files.FILE, id).saved_with)
-        size = (folder / files.FILE).stat().st_size
         if content.summary.get("bytes") != size:
             info = StoredFile(folder / files.FILE, id).info
             content = replace(content, summary=summary_of(info, size), title=content.title or sidecar.title_of(info))

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from store_records import layer_record, store
 
+from backend.errors import NotFound
 from backend.shelf import Shelf, may_change
 from backend.store import Library, access, save_study, sidecar
 
@@ -96,3 +97,9 @@ def test_the_owner_is_not_in_the_file_that_is_handed_on(library, tmp_path):
     library.update(id, title="x")
     assert b"secret-name" not in library.export(id, tmp_path / "copy").read_bytes()
     assert json.loads((library.folder(id) / access.FILE).read_text())["owner"] == "secret-name-of-a-browser"
+
+
+def test_an_id_that_is_not_there_is_nobodys_trouble(library, caplog):
+    with pytest.raises(NotFound):
+        library.entry("A" * 24)
+    assert not caplog.records
