@@ -9,6 +9,7 @@ from pages.shared.frame import frame, opened
 from pages.shared.hints import hints
 from pages.shared.panels.atlas_data import labels_sentence, quick_labels
 from pages.shared.panels.definition import definition
+from pages.shared.panels.exact_again import exact_again
 from pages.shared.panels.head_grid import head_grid
 from pages.shared.panels.head_map import head_map
 from pages.shared.panels.head_parts import head_parts
@@ -67,7 +68,7 @@ def numbers(state: ViewState, analysis: Analysis, exact: bool) -> None:
         if exact:
             head_row(state, analysis, labels_by_side(analysis))
         else:
-            st.text("The rows of this head were not kept exactly, so their bars cannot be drawn.")
+            exact_again(state, analysis)
 
 
 state = frame("heads", selectors=(*ALL, "sinkfree"))
