@@ -1,7 +1,8 @@
 """FlexPrefill's decision for one head (methods P-05): does an estimate from block means see what the last rows see?
 
 The last block of rows is looked at exactly. If the attention that pooled queries and keys predict for it is close to
-its real one, blocks are chosen by that prediction; else columns and diagonals are, by what the last rows show.
+its real one, blocks are chosen by that prediction; else columns and diagonals are, by what the last rows show. Blocks
+of which no key can be seen (the future, or outside a window or chunk) are predicted to get nothing.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ def decide(
     sizes = np.diff([*edges, n_key])
     pooled_key = np.add.reduceat(key, edges, 0) / sizes[:, None]
     last = slice(max(0, len(rows.position) - side), len(rows.position))
-    predicted = softmax(scale * (query[last].mean(0) @ pooled_key.T))
+    seen = np.logical_or.reduceat(rows.visible[last].any(0), edges)
+    predicted = softmax(np.where(seen, scale * (query[last].mean(0) @ pooled_key.T), -np.inf))
     real = np.add.reduceat(rows.weights[last].mean(0), edges)
     distance = float(np.sqrt(divergence_between(predicted, real)))
     if distance < tau:
@@ -94,20 +96,17 @@ def stripes(rows: Rows, last: slice, gamma: float) -> np.ndarray:
 def block_mask(
     rows: Rows, query: np.ndarray, pooled_key: np.ndarray, scale: float, side: int, gamma: float
 ) -> np.ndarray:
-    """The fewest (row block, key block) pairs that hold gamma of the pooled prediction."""
-    number = rows.position // side
-    first = number.min()
-    count = np.bincount(number - first)
-    pooled = np.stack([np.bincount(number - first, column, len(count)) for column in query.T], -1) / count[:, None]
-    future = np.arange(len(pooled_key))[None] > (first + np.arange(len(count)))[:, None]
-    if not bool(rows.visible[:, -1].any() and rows.position[0] == 0 and rows.visible[0].all()):
-        scores = np.where(future, -np.inf, scale * (pooled @ pooled_key.T))
-    else:  # a model that reads both ways has no future
-        scores = scale * (pooled @ pooled_key.T)
-    predicted = softmax(scores)
+    """The fewest (row block, key block) pairs that hold gamma of the pooled prediction; unseen blocks hold nothing."""
+    blocks, number = np.unique(rows.position // side, return_inverse=True)
+    count = np.bincount(number)
+    pooled = np.stack([np.bincount(number, column, len(count)) for column in query.T], -1) / count[:, None]
+    edges = np.arange(0, rows.weights.shape[1], side)
+    seen = np.zeros((len(blocks), len(edges)), bool)
+    np.logical_or.at(seen, number, np.logical_or.reduceat(rows.visible, edges, 1))
+    predicted = softmax(np.where(seen, scale * (pooled @ pooled_key.T), -np.inf))
     chosen = np.zeros(predicted.size, bool)
     chosen[smallest_set(predicted.reshape(-1), gamma)] = True
-    chosen = chosen.reshape(predicted.shape)[number - first]
+    chosen = chosen.reshape(predicted.shape)[number]
     return np.repeat(chosen, side, 1)[:, : rows.weights.shape[1]]
 
 

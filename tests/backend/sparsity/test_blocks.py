@@ -70,6 +70,17 @@ def test_p05_a_head_without_content_is_a_block_head():
     assert 0.85 < choice.retained == pytest.approx(choice.density)
 
 
+def test_p05_blocks_that_nobody_may_see_get_nothing():
+    draw = np.random.default_rng(1)
+    key = draw.normal(size=(512, 8))
+    choice = flexprefill.decide(uniform_rows(512, window=32), np.zeros((512, 8)), key, 1.0)
+    assert choice.distance < 0.05 and choice.kind == "block", "a window of uniform attention has no content either"
+    assert choice.density > 0.85, "no part of the budget goes to blocks outside the window"
+    chunk = np.tril(np.ones((512, 512), bool)) & (np.arange(512) // 128 == np.arange(512)[:, None] // 128)
+    rows = rows_from(chunk / chunk.sum(-1, keepdims=True), chunk, np.arange(512))
+    assert flexprefill.decide(rows, np.zeros((512, 8)), key, 1.0).kind == "block"
+
+
 def test_p05_attention_on_one_key_that_means_do_not_show_is_stripes():
     n = 128
     weights = np.zeros((n, n))
