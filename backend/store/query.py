@@ -77,21 +77,26 @@ def allowed(cursor: duckdb.DuckDBPyConnection, query: str) -> None:
         raise Refused(f"Expected one SELECT over the tables of this analysis: {parsed.get('error_message', '')}")
     if len(parsed["statements"]) != 1:
         raise Refused(f"Expected one SELECT, got {len(parsed['statements'])} statements. Send them one by one.")
-    here = {
-        name
-        for (name,) in cursor.execute(
-            "SELECT table_name FROM duckdb_tables() WHERE database_name = ?", [database.NAME]
-        ).fetchall()
-    }
+    tables = _names(cursor, "SELECT table_name FROM duckdb_tables() WHERE database_name = ?", database.NAME)
+    internal = _names(cursor, "SELECT view_name FROM duckdb_views() WHERE internal")
     nodes = list(_nodes(parsed["statements"]))
-    here |= {str(item["key"]).lower() for node in nodes for item in (node.get("cte_map") or {}).get("map", [])}
-    here |= {str(node["cte_name"]).lower() for node in nodes if "cte_name" in node}
+    named = {str(item["key"]).lower() for node in nodes for item in (node.get("cte_map") or {}).get("map", [])}
+    named |= {str(node["cte_name"]).lower() for node in nodes if "cte_name" in node}
+    # A WITH holds in its own scope only; elsewhere in the query its name would still be that of DuckDB's view.
+    if taken := sorted(named & internal):
+        raise Refused(f"{taken[0]!r} is a view of DuckDB itself. Give this part of the query another name.")
     for node in nodes:
-        _check_node(node, here)
+        _check_node(node, tables, tables | named)
 
 
-def _check_node(node: dict, here: set[str]) -> None:
+def _names(cursor: duckdb.DuckDBPyConnection, query: str, *params: str) -> set[str]:
+    return {name.lower() for (name,) in cursor.execute(query, params).fetchall()}
+
+
+def _check_node(node: dict, tables: set[str], named: set[str]) -> None:
+    """tables: those of the file; named: these and what the query itself names. SHOW looks for its own words."""
     kind = node.get("type")
+    here = named if kind == "BASE_TABLE" else tables
     if kind in ("BASE_TABLE", "SHOW_REF") and node.get("table_name"):
         name = str(node["table_name"])
         elsewhere = node.get("catalog_name") not in (None, "", database.NAME) or node.get("schema_name") not in (

@@ -77,6 +77,13 @@ def test_questions_about_the_tables_are_answered(analysis, text):
         "SELECT * FROM system.information_schema.tables",
         "SELECT * FROM pg_catalog.pg_settings",
         "SELECT * FROM sqlite_master",
+        "SELECT path FROM duckdb_databases d, (WITH duckdb_databases AS (SELECT 1 a) SELECT a FROM duckdb_databases) t",
+        "WITH duckdb_databases AS (SELECT path FROM duckdb_databases) SELECT path FROM duckdb_databases",
+        "SELECT file FROM PRAGMA_database_list p, (WITH Pragma_Database_List AS (SELECT 1 a) SELECT 1 a) t",
+        "SELECT s.sql FROM sqlite_master s, (WITH sqlite_master AS MATERIALIZED (SELECT 1 a) SELECT 1 a) t",
+        "SELECT name FROM pg_settings s, (WITH RECURSIVE pg_settings(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM "
+        "pg_settings WHERE n < 3) SELECT n FROM pg_settings) t",
+        'SELECT * FROM (SHOW DATABASES), (WITH """databases""" AS (SELECT 1 a) SELECT 1 a) t',
         "SELECT * FROM memory.main.rows",
         "SELECT * FROM query('SELECT * FROM duckdb_settings()')",
         "SELECT * FROM query_table('duckdb_settings')",

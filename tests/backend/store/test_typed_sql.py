@@ -77,6 +77,13 @@ def test_what_is_wrong_or_not_allowed_is_said(analysis, text):
     assert str(analysis.path.parent) not in str(refused.value) and "Traceback" not in str(refused.value)
 
 
+@pytest.mark.parametrize("view", ["duckdb_databases", "pragma_database_list", "sqlite_master"])
+def test_a_view_of_duckdb_is_not_reached_under_the_name_of_a_part_of_the_query(analysis, view):
+    text = f"SELECT d.* FROM {view} d, (WITH {view} AS (SELECT 1 AS a) SELECT a FROM {view}) t"
+    with pytest.raises(Refused, match="another name"):
+        typed_sql.answer(analysis, text, SMALL)
+
+
 def test_the_schema_is_that_of_the_file_without_its_arrays(analysis):
     tables = typed_sql.tables(analysis)
     assert set(tables) == set(analysis.tables())
