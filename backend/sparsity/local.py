@@ -1,7 +1,7 @@
 """Does a row need more than its neighbourhood? By its own weights (P-12), and predicted without them (L-02).
 
 The local set is the first keys and a window. QAdA predicts its share of a row from the local scores and a Gaussian
-picture of the other keys: lse_bulk = ln N_b + s q.mu + s^2 q' Sigma q / 2.
+picture of the other keys: lse_bulk = ln N_b + s q.mu + s^2 q' Sigma q / 2. What it is held against is the true share.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Predicted:
     """QAdA on the rows that see keys outside the local set. [T]"""
 
     position: np.ndarray
-    true: np.ndarray  # m_loc
+    true: np.ndarray  # m_loc, of the real weights
     predicted: np.ndarray
-    residual: np.ndarray  # predicted - true lse of the other keys, nats
+    residual: np.ndarray  # predicted - summed lse of scale q.k over the other keys, nats
     tau: float
 
     @property
@@ -60,26 +60,30 @@ class Predicted:
 def predict(
     rows: Rows, query: np.ndarray, key: np.ndarray, scale: float, *, window: int, first: int = FIRST, tau: float = TAU
 ) -> Predicted | None:
-    """query [R, D] of the rows, key [Nk, D]. None where no row sees two keys outside. Scores are scale q.k alone."""
+    """query [R, D] of the rows, key [Nk, D]. None where no row sees two keys outside.
+
+    The prediction takes scale q.k for the score, nothing else; `true` is the real share, whatever made the weights.
+    """
     inside = local_mask(rows, window, first)
     outside = rows.visible & ~inside
     chosen = np.flatnonzero(outside.sum(-1) >= 2)
     if not len(chosen):
         return None
     found = [one_row(query[row], key, scale, inside[row], outside[row]) for row in chosen]
-    true, predicted, residual = (np.array(values) for values in zip(*found, strict=True))
+    predicted, residual = (np.array(values) for values in zip(*found, strict=True))
+    true = (rows.weights * inside).sum(-1)[chosen]
     return Predicted(rows.position[chosen], true, predicted, residual, tau)
 
 
 def one_row(query: np.ndarray, key: np.ndarray, scale: float, inside: np.ndarray, outside: np.ndarray):
-    """m_loc, its prediction, and by how much ln of the outside sum was missed."""
+    """The prediction of m_loc, and by how much ln of the outside sum was missed."""
     score = scale * (key @ query)
     local, bulk = log_sum(score[inside]), log_sum(score[outside])
     rest = key[outside]
     mean = rest.mean(0)
     spread = ((rest - mean) @ query).var() if len(rest) else 0.0
     guess = np.log(len(rest)) + scale * (mean @ query) + scale**2 * spread / 2
-    return sigmoid(local - bulk), sigmoid(local - guess), guess - bulk
+    return sigmoid(local - guess), guess - bulk
 
 
 def log_sum(values: np.ndarray) -> float:

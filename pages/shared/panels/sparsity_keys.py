@@ -108,7 +108,8 @@ def predicted(state: ViewState, rows: Rows, query: np.ndarray, key: np.ndarray, 
         named_lines(points, x="query", y="near keys hold", y_format="%", top=1),
         sentence=said,
         note=f"The threshold {local.TAU:g} is an unverified default. The sum over far keys is missed by "
-        f"{float(found.residual.mean()):+.2f} nats on average. Scores are taken as scaled products alone.",
+        f"{float(found.residual.mean()):+.2f} nats on average. The prediction takes scaled products for scores: "
+        "a softcap or bias of the model is not in it, but is in what near keys really hold.",
         table=pa.Table.from_pylist(points),
         terms=("qada",),
     )
