@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from backend import statistics
+from backend.map_sizes import SIDES
 from backend.sinks.detection import LEAST_ROWS, NONE_LEFT, THETA
 from backend.sinks.kept import KeptLayer, hiding, kept_layer
 from backend.statistics.statistic import Measures
@@ -24,8 +25,8 @@ from kernels.api import attend
 from kernels.measures import MeasureRequest
 from kernels.score import ScoreSpec
 
-WHOLE_ROWS = ("entropy", "max_weight", "sum_square", "mean_distance", "first_mass", "self_mass", "previous_mass")
-WHOLE_ROWS += ("duplicate_mass", "induction_mass", "learned_sink_mass")
+WHOLE_ROWS = {"entropy", "max_weight", "sum_square", "mean_distance", "first_mass", "self_mass", "previous_mass"}
+WHOLE_ROWS |= {"duplicate_mass", "induction_mass", "learned_sink_mass"}
 
 
 def sinks_of(
@@ -96,12 +97,9 @@ def sink_free_statistics(
 
 def sink_free_measures(analysis: Analysis, kept: KeptLayer, kind: str, theta: float, least_rows: int) -> Measures:
     """The measures of the kept heads of a layer without the sinks, rows with nothing left taken out."""
-    layer, n_key = kept.info.layer, kept.key.shape[2]
-    sinks = [sinks_of(analysis, layer, head, kind, theta, least_rows) for head in kept.heads]
-    score = sink_free_score(kept.score, sinks, n_key)
-    ids = [token.token_id for token in analysis.tokens_list()] if kind == "self" else None
-    tokens = torch.tensor([ids]) if ids is not None and len(ids) == n_key else None
-    request = MeasureRequest(pooled=None, sampled=0, tokens=tokens)
+    sinks = [sinks_of(analysis, kept.info.layer, head, kind, theta, least_rows) for head in kept.heads]
+    score = sink_free_score(kept.score, sinks, kept.key.shape[2])
+    request = MeasureRequest(pooled=None, sampled=0, tokens=key_ids(analysis, kept, kind))
     nothing = torch.zeros(*kept.key.shape[:3], 1)
     attended = attend(kept.query, kept.key, nothing, score, request)
     measures = {name: values[0] for name, values in attended.measures.items() if values.ndim > 1}
@@ -109,10 +107,17 @@ def sink_free_measures(analysis: Analysis, kept: KeptLayer, kind: str, theta: fl
     return without_rows(measures, left < NONE_LEFT)
 
 
+def key_ids(analysis: Analysis, kept: KeptLayer, kind: str) -> torch.Tensor | None:
+    """The token ids of the keys, [1, Nk]; None where rows and keys are two texts, or positions are no tokens."""
+    rows, keys = SIDES[kind]
+    ids = [token.token_id for token in analysis.tokens_list() if token.side == keys]
+    return torch.tensor([ids]) if rows == keys and len(ids) == kept.key.shape[2] else None
+
+
 def without_rows(measures: dict[str, torch.Tensor], gone: torch.Tensor) -> dict[str, torch.Tensor]:
     """Measures with some rows undefined: gone bool [h, Nq]. Sums per key and distance still have them."""
     changed = dict(measures)
-    for name in WHOLE_ROWS:
+    for name in WHOLE_ROWS & measures.keys():
         changed[name] = measures[name].masked_fill(gone, torch.nan)
     for name in ("visible_keys", "negligible"):
         changed[name] = measures[name].masked_fill(gone, 0)

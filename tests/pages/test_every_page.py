@@ -57,6 +57,7 @@ ANALYSES = (
     *("hostile", "one_token", "two_tokens", "pooled_only", "hybrid", "unlike_heads"),
     *("two_sided", "windowed", "learned_sinks", "own_softmax", "encoder_decoder"),
 )
+SWITCHED = ("encoder_decoder", "own_softmax", "learned_sinks")
 WALK = [(page, part) for page in PAGES for part in ("", *parts_of(page))]
 
 
@@ -73,3 +74,15 @@ def test_every_part_is_readable(which, odd, bundled_analyses, open_page, texts, 
         assert said.plain, f"{page} {part}: the page says nothing"
         for text in said.marked:
             assert "onerror" not in html.unescape(str(text)), f"{page} {part}: {text}"
+
+
+@pytest.mark.parametrize("which", SWITCHED)
+def test_pages_open_without_sinks(which, odd, bundled_analyses, open_page, monkeypatch):
+    library, ids = odd
+    monkeypatch.setenv("HEADWATER_DATA", str(library))
+    monkeypatch.setattr("backend.shelf.bundled_folder", lambda: bundled_analyses)
+    kinds = ("encoder", "decoder", "cross") if which == "encoder_decoder" else ("self",)
+    for page in ("heads", "sinks", "basins"):
+        for kind in kinds:
+            app = open_page(page, analysis=ids[which], kind=kind, sinkfree="on")
+            assert not app.exception, f"{page} {kind}: {[error.message for error in app.exception]}"
