@@ -79,3 +79,9 @@ def measured_rows(n_query: int, n_key: int) -> slice:
     if n_key > MOST_CELLS:
         raise Refused(f"A row of {n_key:,} keys is longer than what patterns are measured on ({MOST_CELLS:,}).")
     return slice(max(0, n_query - max(1, MOST_CELLS // n_key)), n_query)
+
+
+def measured_note(n_query: int, n_key: int) -> str:
+    """What a figure of patterns says where not all rows were looked at, else nothing."""
+    count = n_query - measured_rows(n_query, n_key).start
+    return "" if count == n_query else f"Measured on the last {count:,} of {n_query:,} rows, not on the whole prompt. "

@@ -11,7 +11,7 @@ from backend.sparsity.blocks import advise, tightness
 from backend.sparsity.exports import duo_attention_json, minference_json
 from backend.sparsity.flexprefill import decide
 from backend.sparsity.patterns import WORDS
-from backend.sparsity.rows import Rows
+from backend.sparsity.rows import Rows, measured_rows
 from backend.store import Analysis
 from pages.shared.charts.block_choices import block_choices
 from pages.shared.panels.figure import figure
@@ -51,18 +51,19 @@ def pattern_files(analysis: Analysis, kind: str, rows: list[dict]) -> None:
     """The patterns of all heads as files that others read."""
     if not rows:
         return
-    n_tokens = next(iter(map_sizes(analysis)[kind].values())).keys
-    key_heads = analysis.layers(kind)[0].key_heads
+    size, layers = next(iter(map_sizes(analysis)[kind].values())), analysis.layers(kind)
+    part = measured_rows(size.queries, size.keys)
+    ending = f"_rows_{part.start}_to_{part.stop - 1}" if part.start else ""
     with st.container(horizontal=True, gap="small"):
         for label, name, make in (
-            ("MInference's JSON", "minference", lambda: minference_json(rows, n_tokens)),
-            ("DuoAttention's JSON", "duo_attention", lambda: duo_attention_json(rows, key_heads)),
+            ("MInference's JSON", "minference", lambda: minference_json(rows, layers, size.keys)),
+            ("DuoAttention's JSON", "duo_attention", lambda: duo_attention_json(rows, layers, part)),
         ):
             try:
                 st.download_button(
                     f"Patterns as {label}",
                     make(),
-                    file_name=f"{name}.json",
+                    file_name=f"{name}{ending}.json",
                     mime="application/json",
                     key=f"headwater_sparsity_{name}",
                     on_click="ignore",

@@ -9,6 +9,7 @@ import pytest
 from backend.errors import Refused
 from backend.sparsity import blocks, exports, flexprefill
 from backend.sparsity.rows import rows_from, uniform_rows
+from backend.types import LayerInfo
 from tests.backend.policies.planted import dense, layer
 
 DRAW = np.random.default_rng(0)
@@ -112,18 +113,38 @@ ROWS = [
 ]
 
 
+def infos(heads=2, key_heads=1):
+    """Layers 0 and 3 have attention, 1 was not kept, 2 has none."""
+    kinds = ("softmax", "softmax", "mamba", "softmax")
+    return [LayerInfo("self", at, f"layers.{at}", kind, heads, key_heads, 8, 8) for at, kind in enumerate(kinds)]
+
+
 def test_minference_file():
-    assert json.loads(exports.minference_json(ROWS, 128)) == [
+    """The entry of a layer stands at its number; what was not measured skips nothing."""
+    dense_head = ["vertical_and_slash", 128, 128, 1.0]
+    assert json.loads(exports.minference_json(ROWS, infos(), 128)) == [
         {"0": ["stream_llm", 4, 60, 0.91], "1": ["vertical_and_slash", 2, 3, 0.8]},
-        {"0": ["block_sparse", 2, 1, 0.7], "1": ["vertical_and_slash", 128, 128, 1.0]},
+        {"0": dense_head, "1": dense_head},
+        {},
+        {"0": ["block_sparse", 2, 1, 0.7], "1": dense_head},
     ]
+    with pytest.raises(Refused, match="exact maps were not kept"):
+        exports.minference_json([], infos(), 10)
 
 
 def test_duo_attention_file():
-    found = json.loads(exports.duo_attention_json(ROWS, 1))
-    assert found == {"sink_size": 4, "recent_size": 9, "full_attention_heads": [[0.25], [0.5]]}
-    assert json.loads(exports.duo_attention_json(ROWS, 2))["full_attention_heads"] == [[0.25, 0.25], [0.25, 0.75]]
-    with pytest.raises(Refused, match="not all were kept exactly"):
-        exports.duo_attention_json(ROWS[:3], 2)
-    with pytest.raises(Refused, match="exact maps were not kept"):
-        exports.minference_json([], 10)
+    rows = [*ROWS, record(1, 0, "dense"), record(1, 1, "dense")]
+    found = json.loads(exports.duo_attention_json(rows, infos(), slice(3, 9)))
+    assert found == {"sink_size": 4, "recent_size": 9, "measured_rows": [3, 9],
+                     "full_attention_heads": [[0.25], [0.25], [], [0.5]]}  # fmt: skip
+    found = json.loads(exports.duo_attention_json(rows, infos(key_heads=2), slice(0, 9)))
+    assert found["full_attention_heads"] == [[0.25, 0.25], [0.25, 0.25], [], [0.25, 0.75]]
+
+
+def test_duo_attention_file_needs_every_head():
+    """Also where the heads that are there can be divided among the key heads, and where a whole layer is missing."""
+    with pytest.raises(Refused, match="of layer 1 not all were kept exactly"):
+        exports.duo_attention_json(ROWS, infos(), slice(0, 9))
+    twelve = [record(0, head, "dense") for head in range(12)]
+    with pytest.raises(Refused, match="of layer 0 not all were kept exactly"):
+        exports.duo_attention_json(twelve, infos(16, 4)[:1], slice(0, 9))
