@@ -4,7 +4,7 @@
 
 That is the map of a model whose softmax cannot see the sinks, so the rule of the layer with these keys hidden gives it
 exactly: windows, statistics and bars need nothing else. A learned sink is a sink too. A row that had less than 1e-6
-left has no such view: its values are NaN, it is in no mean.
+left has no such view: its values are NaN, it is in no mean and no sum.
 """
 
 from __future__ import annotations
@@ -22,11 +22,8 @@ from backend.statistics.statistic import Measures
 from backend.store import Analysis
 from backend.types import LayerInfo
 from kernels.api import attend
-from kernels.measures import MeasureRequest
-from kernels.score import ScoreSpec
-
-WHOLE_ROWS = {"entropy", "max_weight", "sum_square", "mean_distance", "first_mass", "self_mass", "previous_mass"}
-WHOLE_ROWS |= {"duplicate_mass", "induction_mass", "learned_sink_mass"}
+from kernels.measures import NOTHING, MeasureRequest
+from kernels.score import ScoreSpec, row_bias_groups
 
 
 def sinks_of(
@@ -80,6 +77,26 @@ def sink_free_score(score: ScoreSpec, sinks: list[tuple[int, ...]], n_key: int) 
     return replace(hiding(score, hidden), sink=None)
 
 
+def kept_score(kept: KeptLayer, sinks: list[tuple[int, ...]]) -> ScoreSpec:
+    """The rule of kept heads without their sinks, in which a row with less than 1e-6 left sees nothing."""
+    score = sink_free_score(kept.score, sinks, kept.key.shape[2])
+    nothing = torch.zeros(*kept.key.shape[:3], 1)
+    lse = attend(kept.query, kept.key, nothing, score, NOTHING).lse.double()
+    gone = (torch.exp(lse - kept.lse.double()) < NONE_LEFT) & (lse > -torch.inf)  # at -inf nothing is seen anyway
+    return hiding_rows(score, gone) if gone.any() else score
+
+
+def hiding_rows(score: ScoreSpec, hidden: torch.Tensor) -> ScoreSpec:
+    """The rule with nothing in sight of some rows: hidden bool [1, h, Nq]. Keys in no group of biases get their own."""
+    n_key = score.key_bias.shape[-1]
+    bias, group = torch.zeros(*hidden.shape, 0), torch.full((n_key,), -1)
+    if score.row_bias is not None:
+        bias, group = row_bias_groups(score)
+    bias = torch.cat([bias.expand(*hidden.shape, -1).float(), torch.zeros(*hidden.shape, 1)], -1)
+    group = torch.where(group < 0, bias.shape[-1] - 1, group)
+    return replace(score, row_bias=bias.masked_fill(hidden[..., None], -torch.inf), row_bias_keys=group)
+
+
 def sink_free_statistics(
     analysis: Analysis, layer: int, kind: str = "self", theta: float = THETA, least_rows: int = LEAST_ROWS
 ) -> dict[str, np.ndarray]:
@@ -96,15 +113,12 @@ def sink_free_statistics(
 
 
 def sink_free_measures(analysis: Analysis, kept: KeptLayer, kind: str, theta: float, least_rows: int) -> Measures:
-    """The measures of the kept heads of a layer without the sinks, rows with nothing left taken out."""
+    """The measures of the kept heads of a layer without the sinks; rows with nothing left are in none of them."""
     sinks = [sinks_of(analysis, kept.info.layer, head, kind, theta, least_rows) for head in kept.heads]
-    score = sink_free_score(kept.score, sinks, kept.key.shape[2])
     request = MeasureRequest(pooled=None, sampled=0, tokens=key_ids(analysis, kept, kind))
     nothing = torch.zeros(*kept.key.shape[:3], 1)
-    attended = attend(kept.query, kept.key, nothing, score, request)
-    measures = {name: values[0] for name, values in attended.measures.items() if values.ndim > 1}
-    left = torch.exp(attended.lse[0].double() - kept.lse[0].double())
-    return without_rows(measures, left < NONE_LEFT)
+    measures = attend(kept.query, kept.key, nothing, kept_score(kept, sinks), request).measures
+    return {name: values[0] for name, values in measures.items() if values.ndim > 1}
 
 
 def key_ids(analysis: Analysis, kept: KeptLayer, kind: str) -> torch.Tensor | None:
@@ -112,16 +126,6 @@ def key_ids(analysis: Analysis, kept: KeptLayer, kind: str) -> torch.Tensor | No
     rows, keys = SIDES[kind]
     ids = [token.token_id for token in analysis.tokens_list() if token.side == keys]
     return torch.tensor([ids]) if rows == keys and len(ids) == kept.key.shape[2] else None
-
-
-def without_rows(measures: dict[str, torch.Tensor], gone: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Measures with some rows undefined: gone bool [h, Nq]. Sums per key and distance still have them."""
-    changed = dict(measures)
-    for name in WHOLE_ROWS & measures.keys():
-        changed[name] = measures[name].masked_fill(gone, torch.nan)
-    for name in ("visible_keys", "negligible"):
-        changed[name] = measures[name].masked_fill(gone, 0)
-    return changed
 
 
 def replace_heads(info: LayerInfo, heads: int) -> LayerInfo:

@@ -11,7 +11,7 @@ import torch
 from backend.baselines import uniform_measures
 from backend.basins.stored import stored_sinks
 from backend.errors import NoExactMap
-from backend.sink_free import sink_free_score
+from backend.sink_free import kept_score
 from backend.sinks.kept import kept_layer
 from backend.store import Analysis
 from kernels.api import attend
@@ -44,7 +44,7 @@ def by_distance(analysis: Analysis, layer: int, kind: str = "self", *, sinkfree:
     score = kept.score
     if sinkfree:
         sinks = stored_sinks(analysis, kind)
-        score = sink_free_score(score, [sinks[layer, head] for head in kept.heads], n)
+        score = kept_score(kept, [sinks[layer, head] for head in kept.heads])
     nothing = torch.zeros(*kept.key.shape[:3], 1)
     measures = attend(kept.query, kept.key, nothing, score, REQUEST).measures
     even = uniform_measures(score, n, n, heads=len(kept.heads))

@@ -5,7 +5,16 @@ import pytest
 import torch
 
 from backend import statistics
-from backend.sink_free import sink_free_rows, sink_free_statistics, sinks_of, without_sinks
+from backend.sink_free import (
+    hiding_rows,
+    sink_free_measures,
+    sink_free_rows,
+    sink_free_statistics,
+    sinks_of,
+    without_sinks,
+)
+from backend.sinks.kept import kept_layer
+from kernels.api import attend
 from kernels.score import ScoreSpec
 from tests.backend.sinks.planted import sink_at, stored
 
@@ -63,6 +72,35 @@ def test_statistics_are_those_of_the_renormalised_dense_map(tmp_path):
         distance = (weights * apart)[choice].sum(-1)
         assert values["mean_distance"][head] == pytest.approx(distance.mean(), abs=1e-4)
         assert np.isnan(values["first_mass"][head])  # the first token is out of sight
+
+
+def rows_that_lose_all(n: int = 40, lost: int = 20) -> list:
+    """One head: the first rows give all but 1e-9 to token 0, the others three tenths."""
+    query, key, score = sink_at(n, 0, 1.0)
+    query[0, :lost, 0] = 25.0
+    return [(query, key, score)]
+
+
+def test_rows_that_gave_everything_to_sinks_are_in_no_sum(tmp_path):
+    analysis = stored(tmp_path, rows_that_lose_all())
+    _, seen, sinks = sink_free_rows(analysis, 0, 0, slice(0, 40))
+    gone = ~seen.any(-1)
+    assert sinks == (0,) and gone[:20].all() and not gone[20:].any()
+    measures = sink_free_measures(analysis, kept_layer(analysis, 0), "self", 0.1, 16)
+    assert float(measures["distance_sum"].sum()) == pytest.approx(20, abs=1e-4)
+    assert int(measures["visible_keys"][0, :20].sum()) == 0
+    assert sink_free_statistics(analysis, 0)["local_mass_64"][0] == pytest.approx(1, abs=1e-5)
+
+
+def test_rows_are_hidden_beside_biases_of_rows():
+    query, key = (torch.randn(1, 2, 6, 4, generator=torch.Generator().manual_seed(seed)) for seed in (1, 2))
+    groups = torch.tensor([0, -1, 1, -1, 0, -1])
+    score = ScoreSpec(scale=1.0, key_bias=torch.zeros(1, 2, 6), row_bias=torch.randn(1, 1, 6, 2), row_bias_keys=groups)
+    hidden = torch.zeros(1, 2, 6, dtype=torch.bool)
+    hidden[0, 1, 4] = True
+    plain, found = (attend(query, key, key, one) for one in (score, hiding_rows(score, hidden)))
+    assert torch.isneginf(found.lse[hidden]).all() and (found.output[hidden] == 0).all()
+    torch.testing.assert_close(found.output[~hidden], plain.output[~hidden])
 
 
 def test_a_head_without_sinks_stays_as_it_is(tmp_path):

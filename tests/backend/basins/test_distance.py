@@ -10,10 +10,12 @@ from backend.basins import rope
 from backend.basins.distance import alibi_slopes, binned, by_distance, decay_fits, entropy_slope, log_bins, prior_fit
 from backend.models import LoadedModel
 from backend.pipeline import analyse
+from backend.sink_free import sink_free_rows
 from kernels.api import attend
 from kernels.measures import MeasureRequest
 from kernels.score import ScoreSpec
 from tests.backend.eager import eager_maps
+from tests.backend.sinks.planted import sink_at, stored
 from tests.backend.tiny import build, ids
 
 
@@ -98,7 +100,17 @@ def test_b02_from_an_analysis_equals_eager():
             np.testing.assert_allclose(found.weight[:, distance], truth, atol=1e-5)
         assert found.uniform[39] == pytest.approx(1 / 40) and found.rows[0, 39] == 1
     sums = by_distance(analysis, 0).weight * by_distance(analysis, 0).rows
-    np.testing.assert_allclose(np.nansum(sums, -1), 40, rtol=0.03, err_msg="without sinks rows add up to one again")
+    left = [sink_free_rows(analysis, 0, head, slice(0, 40))[1].any(-1).sum() for head in range(8)]
+    np.testing.assert_allclose(np.nansum(sums, -1), left, rtol=1e-4, err_msg="rows with anything left add up to one")
+
+
+def test_b02_rows_with_nothing_left_are_at_no_distance(tmp_path):
+    query, key, score = sink_at(40, 0, 1.0)
+    query[0, :20, 0] = 25.0  # these rows give token 0 all but 1e-9
+    found = by_distance(stored(tmp_path, [(query, key, score)]), 0)
+    assert found.rows[0, 0] == 20 and found.rows[0, 19] == 20 and found.rows[0, 38] == 1
+    assert found.weight[0, 0] == pytest.approx(np.mean([1 / row for row in range(20, 40)]), abs=1e-6)
+    assert found.uniform[0] == pytest.approx(found.weight[0, 0], abs=1e-6)
 
 
 @pytest.mark.parametrize(
