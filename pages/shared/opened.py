@@ -112,6 +112,11 @@ def open_study(id: str) -> Study:
     return found
 
 
+def visibility_beside(id: str | None) -> str:
+    """Of what is made from an entry: from a private one only its owner gets anything, and that is private too."""
+    return "private" if id and shelf().entry(id, owner()).visibility == "private" else "link"
+
+
 def outline(analysis: Analysis) -> Outline:
     """What of the analysis an address can name."""
     return Outline(sites=map_sizes(analysis), measures=frozenset(statistics.all()))

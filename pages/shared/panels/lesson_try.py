@@ -16,7 +16,7 @@ from backend.prompts import Prompt
 from backend.store import Analysis
 from pages.shared.address import select
 from pages.shared.model_access import check_model
-from pages.shared.opened import outline, owner, shelf
+from pages.shared.opened import outline, owner, shelf, visibility_beside
 from pages.shared.panels.head_map import head_map
 from pages.shared.panels.run_cards import STARTED, UNDER_WAY, my_jobs, run_cards
 from pages.shared.panels.run_form import chosen_options
@@ -54,6 +54,7 @@ def _start(model: str, analysis: Analysis, old: str, new: str) -> None:
     given = {name: tuple(value) if name == "pair" else value for name, value in analysis.info["prompt"].items()}
     prompt = edited_words(Prompt(**given), [EditText(old=old, new=new)])
     library, visitor, options = shelf().own, owner(), chosen_options()
+    visibility = visibility_beside(analysis.id)
     if model != HAND_SET:
         check_model(model)
 
@@ -61,7 +62,14 @@ def _start(model: str, analysis: Analysis, old: str, new: str) -> None:
         progress("loading the model", 0, 0, None)
         loaded = hand_set_model() if model == HAND_SET else load(model)
         return analyse(
-            loaded, prompt, options=options, library=library, owner=visitor, progress=progress, cancel=cancel
+            loaded,
+            prompt,
+            options=options,
+            library=library,
+            visibility=visibility,
+            owner=visitor,
+            progress=progress,
+            cancel=cancel,
         ).id
 
     job = process_jobs().submit(TITLE, work, owner=visitor)

@@ -18,7 +18,7 @@ from backend.models import available
 from backend.store import Entry, Study
 from backend.studies import StudyDefinition
 from pages.shared.address import select
-from pages.shared.opened import open_study, owner, shelf
+from pages.shared.opened import open_study, owner, shelf, visibility_beside
 from pages.shared.panels.library_row import facts
 from pages.shared.panels.model_choice import ModelChoice
 from pages.shared.panels.run_cards import UNDER_WAY, my_jobs, run_cards
@@ -33,7 +33,7 @@ def page_study(state: ViewState, study: StudyDefinition, parameters: Any | None,
     """Draws start, progress and list of one kind of study; returns the one of the address where it is of this kind.
 
     parameters: None where the page's choices give none (it has said why): then only finished ones can be looked at.
-    info: that of the open analysis; the study is made with its model.
+    info: that of the open analysis; the study is made with its model, and is private where the analysis is.
     """
     with st.container(border=True, key=f"headwater_page_study_{study.name}"):
         st.text(study.question)
@@ -58,7 +58,7 @@ def _start(study: StudyDefinition, parameters: Any, choice: ModelChoice, info: d
     if pressed:
         revision = None if choice.packaged else info.get("revision")
         try:
-            job = start(choice, study, parameters, revision=revision)
+            job = start(choice, study, parameters, revision=revision, visibility=visibility_beside(info.get("id")))
         except HeadwaterError as error:
             st.text(str(error))
         else:

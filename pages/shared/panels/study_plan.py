@@ -31,16 +31,32 @@ def study_plan(choice: ModelChoice, study: StudyDefinition, parameters: Any) -> 
         st.fragment(_plan, run_every=every)(choice, study, parameters)
 
 
-def start(choice: ModelChoice, study: StudyDefinition, parameters: Any, *, revision: str | None = None) -> Job:
+def start(
+    choice: ModelChoice,
+    study: StudyDefinition,
+    parameters: Any,
+    *,
+    revision: str | None = None,
+    visibility: str = "link",
+) -> Job:
     """Queues the study for this browser."""
     name, library, visitor = check_model(choice.name), shelf().own, owner()
 
     def work(progress, cancel) -> str:
         progress("loading the model", 0, 0, None)
         model = load(name, revision=revision)
-        return run_study(study, model, parameters, library=library, owner=visitor, progress=progress, cancel=cancel).id
+        return run_study(
+            study,
+            model,
+            parameters,
+            library=library,
+            visibility=visibility,
+            owner=visitor,
+            progress=progress,
+            cancel=cancel,
+        ).id
 
-    key = key_of(study.name, name, revision, parameters)
+    key = key_of(study.name, name, revision, parameters, visibility)
     return submit(f"{study.title_of(parameters)} · {choice.title}", work, key)
 
 
