@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from backend.errors import Refused
-from backend.map_sizes import map_sizes
+from backend.map_sizes import MapSize, map_sizes
 from backend.store import Analysis
 from kernels.measures import sampled_rows
 
@@ -26,6 +26,10 @@ class Rows:
     def counts(self) -> np.ndarray:
         """n_i: int64 [R]."""
         return self.visible.sum(-1)
+
+    def numbers(self, size: MapSize, causal: bool) -> np.ndarray:
+        """Which queries of the map the rows are: rows that see nothing were left out, wherever they stood."""
+        return self.position - (size.keys - size.queries if causal else 0)
 
 
 def rows_from(weights: np.ndarray, visible: np.ndarray, position: np.ndarray) -> Rows:
@@ -85,3 +89,9 @@ def measured_note(n_query: int, n_key: int) -> str:
     """What a figure of patterns says where not all rows were looked at, else nothing."""
     count = n_query - measured_rows(n_query, n_key).start
     return "" if count == n_query else f"Measured on the last {count:,} of {n_query:,} rows, not on the whole prompt. "
+
+
+def read_note(analysis: Analysis, kind: str, layer: int) -> str:
+    """`measured_note` of one layer's maps."""
+    size = map_sizes(analysis)[kind][layer]
+    return measured_note(size.queries, size.keys)

@@ -6,6 +6,7 @@ import pytest
 
 from backend.models import LoadedModel
 from backend.pipeline import analyse
+from backend.sparsity import rows
 from backend.store import Library
 from backend.studies import dense_heads, key_dimensions, prompt_patterns, run_study
 from backend.studies.policy_sweep import STUDY, Parameters
@@ -42,6 +43,12 @@ def test_the_first_part_says_how_concentrated_and_which_pattern(page, library):
 def test_the_grid_shows_one_number_of_every_head(page, library, by):
     app = page(analysis=library.plain, by=by)
     assert "largest in head" in plain(app) and "layers lie between" in plain(app)
+
+
+@pytest.mark.parametrize("part, figures", [("shape", 4), ("keys", 3), ("policies", 1)])
+def test_what_was_measured_on_the_last_rows_only_says_so(page, library, part, figures, monkeypatch):
+    monkeypatch.setattr(rows, "MOST_CELLS", 400)
+    assert plain(page(analysis=library.plain, part=part)).count("Measured on the last 10 of 40 rows") == figures
 
 
 def test_blocks_and_files_of_the_chosen_head(page, library):

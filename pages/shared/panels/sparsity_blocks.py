@@ -11,7 +11,7 @@ from backend.sparsity.blocks import advise, tightness
 from backend.sparsity.exports import duo_attention_json, minference_json
 from backend.sparsity.flexprefill import decide
 from backend.sparsity.patterns import WORDS
-from backend.sparsity.rows import Rows, measured_rows
+from backend.sparsity.rows import Rows, measured_rows, read_note
 from backend.store import Analysis
 from pages.shared.charts.block_choices import block_choices
 from pages.shared.panels.figure import figure
@@ -26,8 +26,8 @@ def sparsity_blocks(state: ViewState, analysis: Analysis, rows: Rows) -> None:
         st.text("Blocks are chosen by queries and keys, and only the weights of this family were stored.")
         return
     query, key = kept.query[0, 0].double().numpy(), kept.key[0, 0].double().numpy()
-    query = query[len(query) - len(rows.position) :]  # the measured rows are the last ones
-    scale = analysis.score(state.layer, state.kind).scale
+    score, size = analysis.score(state.layer, state.kind), map_sizes(analysis)[state.kind][state.layer]
+    query, scale = query[rows.numbers(size, score.causal)], score.scale
     advice, flex = advise(rows, query, key), decide(rows, query, key, scale)
     said = f"FlexPrefill would choose {WORDS[flex.kind]} for head {state.layer}.{state.head}: D = {flex.distance:.3f} "
     said += f"({'below' if flex.kind == 'block' else 'not below'} 0.1), {percent(flex.density)} of the pairs, "
@@ -35,7 +35,8 @@ def sparsity_blocks(state: ViewState, analysis: Analysis, rows: Rows) -> None:
     said += f"{percent(flex.retained)} of the attention. Best within 20 %: {best}, "
     said += f"which keeps {percent(advice.retained)} and could be at most {advice.speed_up:.1f} times as fast."
     note = (
-        f"Quest's bound lies {tightness(query, key, rows):.3g} above the largest product of a page of 16 on average. "
+        read_note(analysis, state.kind, state.layer)
+        + f"Quest's bound lies {tightness(query, key, rows):.3g} above the largest product of a page of 16 on average. "
     )
     figure(
         "sparsity_blocks",

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import streamlit as st
 
-from backend.map_sizes import SIDES
+from backend.map_sizes import SIDES, map_sizes
 from backend.sparsity import key_rank, local, successive
-from backend.sparsity.rows import Rows, read_head
+from backend.sparsity.rows import Rows, read_head, read_note
 from backend.store import Analysis, Study
 from backend.studies.key_dimensions import STUDY, Parameters
 from pages.shared.charts.layer_head_heat import layer_head_heat
@@ -35,11 +35,12 @@ def sparsity_keys(state: ViewState, analysis: Analysis) -> None:
     left, right = st.columns(2, gap="medium")
     if kept.dense is None:
         query, key = kept.query[0, 0].double().numpy(), kept.key[0, 0].double().numpy()
-        own = query[len(query) - len(rows.position) :]
+        score, size = analysis.score(state.layer, state.kind), map_sizes(analysis)[state.kind][state.layer]
+        own, on = query[rows.numbers(size, score.causal)], read_note(analysis, state.kind, state.layer)
         with left, readable():
-            dimensions(state, rows, own, key)
+            dimensions(state, rows, own, key, on)
         with right, readable():
-            predicted(state, rows, own, key, analysis.score(state.layer, state.kind).scale)
+            predicted(state, rows, own, key, score.scale, on)
     else:
         st.text("Only the weights of this family were stored, so its keys have no dimensions here.")
     left, right = st.columns(2, gap="medium")
@@ -51,8 +52,8 @@ def sparsity_keys(state: ViewState, analysis: Analysis) -> None:
         before_and_weights(state, analysis)
 
 
-def dimensions(state: ViewState, rows: Rows, query: np.ndarray, key: np.ndarray) -> None:
-    """Variance by directions, and the strongest keys that scores of so many directions find."""
+def dimensions(state: ViewState, rows: Rows, query: np.ndarray, key: np.ndarray, on: str) -> None:
+    """Variance by directions, and the strongest keys that scores of so many directions find. on: measured rows."""
     found = key_rank.components(key)
     width = len(found.variance)
     explained = found.explained
@@ -79,13 +80,13 @@ def dimensions(state: ViewState, rows: Rows, query: np.ndarray, key: np.ndarray)
         named_lines(points, x="directions", y="share", y_format="%", top=1,
                     baseline=[{"x": 0, "y": 0}, {"x": width, "y": 1}]),
         sentence=said,
-        note="Keys as attention gets them, after the rotary embedding; before it: the study below.",
+        note=on + "Keys as attention gets them, after the rotary embedding; before it: the study below.",
         table=pa.Table.from_pylist(points),
         terms=("key_rank", "score_recall"),
     )  # fmt: skip
 
 
-def predicted(state: ViewState, rows: Rows, query: np.ndarray, key: np.ndarray, scale: float) -> None:
+def predicted(state: ViewState, rows: Rows, query: np.ndarray, key: np.ndarray, scale: float, on: str) -> None:
     """QAdA: can the need for far keys be seen from the near ones?"""
     window = min(local.WINDOW, max(2, len(key) // 4))
     found = local.predict(rows, query, key, scale, window=window)
@@ -107,7 +108,7 @@ def predicted(state: ViewState, rows: Rows, query: np.ndarray, key: np.ndarray, 
         "sparsity_local",
         named_lines(points, x="query", y="near keys hold", y_format="%", top=1),
         sentence=said,
-        note=f"The threshold {local.TAU:g} is an unverified default. The sum over far keys is missed by "
+        note=on + f"The threshold {local.TAU:g} is an unverified default. The sum over far keys is missed by "
         f"{float(found.residual.mean()):+.2f} nats on average. The prediction takes scaled products for scores: "
         "a softcap or bias of the model is not in it, but is in what near keys really hold.",
         table=pa.Table.from_pylist(points),
@@ -166,6 +167,7 @@ def window(state: ViewState, analysis: Analysis) -> None:
         ),
         sentence=f"For {enough} of {len(rows)} heads the last {near} keys and the first {local.FIRST} hold 99 % of the "
         "attention in at least 99 % of the rows.",
+        note=read_note(analysis, state.kind, state.layer) or None,
         table=pa.Table.from_pylist(rows),
         terms=("local_suffices",),
     )  # fmt: skip

@@ -9,7 +9,7 @@ import streamlit as st
 from backend import policies
 from backend.map_sizes import SIDES
 from backend.policies.top_theta import per_row
-from backend.sparsity.rows import read_head
+from backend.sparsity.rows import read_head, read_note
 from backend.sparsity.simulate import Outcome
 from backend.sparsity.stored_layers import stored_layers
 from backend.store import Analysis
@@ -234,5 +234,6 @@ def on_the_map(state: ViewState, analysis: Analysis, found: Kept, outcome: Outco
         "sparsity_policy_map",
         chart,
         sentence=f"The map of head {state.layer}.{state.head}: from row {found.n:,} on, dropped keys are veiled.",
+        note=read_note(analysis, state.kind, state.layer) or None,
         terms=("retained_mass",),
     )

@@ -13,7 +13,7 @@ from backend.sparsity import lognormal
 from backend.sparsity.concentration import coverage_curve
 from backend.sparsity.head_table import as_table
 from backend.sparsity.patterns import WORDS, Decision, fit_all, paths
-from backend.sparsity.rows import Rows, read_head
+from backend.sparsity.rows import Rows, read_head, read_note
 from backend.store import Analysis
 from kernels.measures import pool_edges
 from pages.shared.address import select
@@ -67,12 +67,12 @@ def sparsity_shape(state: ViewState, analysis: Analysis) -> None:
         st.text("The exact map of this head was not kept, so its pattern cannot be drawn.")
         return
     measured, _ = read_head(analysis, state.kind, state.layer, state.head)
-    decision = fit_all(measured, budget / 100)
+    decision, on = fit_all(measured, budget / 100), read_note(analysis, state.kind, state.layer)
     left, right = st.columns([0.5, 0.5], gap="medium")
     with left, readable():
-        own_map(state, measured, decision, budget)
+        own_map(state, measured, decision, budget, on)
     with right, readable():
-        trade(state, measured, decision, budget)
+        trade(state, measured, decision, budget, on)
     left, right = st.columns([0.5, 0.5], gap="medium")
     with left, readable():
         sparsity_blocks(state, analysis, measured)
@@ -132,6 +132,7 @@ def grid(state: ViewState, analysis: Analysis, budget: int) -> None:
             shown, WORDS, selected=(state.layer, state.head), retained=f"best pattern keeps, at {budget} % of the pairs"
         ),
         sentence=patterns_sentence(rows),
+        note=read_note(analysis, state.kind, state.layer) or None,
         table=as_table(rows),
         terms=(
             "pattern",
@@ -193,7 +194,7 @@ def _take_head() -> None:
         select(layer=points[0]["layer"], head=points[0]["head"])
 
 
-def own_map(state: ViewState, rows: Rows, decision: Decision, budget: int) -> None:
+def own_map(state: ViewState, rows: Rows, decision: Decision, budget: int, on: str) -> None:
     """The map of the chosen head with what its pattern drops under a veil."""
     name = decision.name if decision.name in decision.fits else best_of(decision)
     path = paths(rows)[name]
@@ -220,7 +221,7 @@ def own_map(state: ViewState, rows: Rows, decision: Decision, budget: int) -> No
         "sparsity_map",
         chart,
         sentence=f"{what} What lies under the veil is skipped.",
-        note=None if rows.position[0] == 0 else f"Measured on the last {len(rows.position):,} rows.",
+        note=on or None,
         terms=("pattern",),
     )
 
@@ -230,7 +231,7 @@ def best_of(decision: Decision) -> str:
     return max(decision.fits, key=lambda name: decision.fits[name].retained or 0.0)
 
 
-def trade(state: ViewState, rows: Rows, decision: Decision, budget: int) -> None:
+def trade(state: ViewState, rows: Rows, decision: Decision, budget: int, on: str) -> None:
     """What each family keeps at every budget."""
     visible = int(rows.visible.sum())
     marks = np.unique(np.concatenate([np.geomspace(1 / max(visible, 2), 1, 24), np.linspace(0.02, 1, 25)]))
@@ -251,7 +252,8 @@ def trade(state: ViewState, rows: Rows, decision: Decision, budget: int) -> None
         "sparsity_trade",
         retained_by_budget(lines, best, budget=budget / 100),
         sentence=head_sentence(decision, state.layer, state.head, budget),
-        note="Columns, diagonals and blocks are the ones that really hold most: a choice made at run time keeps less.",
+        note=on
+        + "Columns, diagonals and blocks are the ones that really hold most: a choice made at run time keeps less.",
         table=table,
         terms=("pattern", "retained_mass"),
     )

@@ -5,9 +5,10 @@ import math
 import numpy as np
 import pytest
 
+from backend.map_sizes import MapSize
 from backend.sparsity import concentration as c
 from backend.sparsity import lognormal, patterns, retained
-from backend.sparsity.rows import Rows, measured_rows, rows_from, uniform_rows
+from backend.sparsity.rows import Rows, measured_note, measured_rows, rows_from, uniform_rows
 
 DYADIC = [1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 16]
 
@@ -148,6 +149,8 @@ def test_p04_equal_budgets_and_nothing_smaller():
 def test_a_long_map_is_measured_on_its_last_rows():
     assert measured_rows(1024, 1024) == slice(0, 1024)
     assert measured_rows(8192, 8192) == slice(8192 - 256, 8192)
+    assert measured_note(1024, 1024) == ""
+    assert "the last 256 of 8,192 rows" in measured_note(8192, 8192)
 
 
 def test_t03_divergence_and_distance_are_the_retained_mass():
@@ -178,3 +181,10 @@ def test_rows_that_see_nothing_are_no_rows():
     weights = np.array([[0.0, 0.0], [0.5, 0.5]])
     found = rows_from(weights, np.array([[False, False], [True, True]]), np.array([0, 1]))
     assert isinstance(found, Rows) and found.position.tolist() == [1]
+
+
+def test_rows_keep_their_queries_where_one_between_them_sees_nothing():
+    visible = np.array([[True, False, False, False], [False] * 4, [True, True, True, False]])
+    found = rows_from(visible.astype(float), visible, np.arange(3) + 1)
+    assert found.numbers(MapSize(heads=1, queries=3, keys=4), causal=True).tolist() == [0, 2]
+    assert rows_from(visible, visible, np.arange(3)).numbers(MapSize(1, 3, 4), causal=False).tolist() == [0, 2]
