@@ -1,9 +1,8 @@
-"""The rotary wave: what the rotary embedding alone says about distance (B-03); which bands are loud (B-09)."""
+"""The rotary wave: what the rotary embedding alone says about distance (B-03)."""
 
 from __future__ import annotations
 
 import weakref
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -13,7 +12,6 @@ from backend.models import LoadedModel
 from backend.rotary import Rotary, rotary_of
 
 BUCKETS = (10_000.0, 17_500.0, 18_000.0, 19_000.0, 20_000.0, 25_000.0)  # bases of Attention Buckets
-MASSIVE = 5.0  # unverified default: a band is massive above this many times the mean
 _known: weakref.WeakKeyDictionary[nn.Module, dict | None] = weakref.WeakKeyDictionary()
 
 
@@ -78,21 +76,3 @@ def content_free(query: Tensor, key: Tensor, frequencies: np.ndarray, scale: flo
     mean = [rotary.unrotate(states.float(), 0).double().mean(0) for states in (query, key)]
     turned = rotary.rotate(mean[0].float().expand(count, -1), 0).double()  # the query's turn by the distance
     return (turned @ mean[1] * scale).numpy()
-
-
-@dataclass(frozen=True, eq=False)
-class Bands:
-    """The size of each rotary band of one head's queries or keys (B-09). Rotation leaves it as it is."""
-
-    size: np.ndarray  # [R / 2] norm over the sequence of both features of the band
-    massive: np.ndarray  # bool [R / 2]
-    concentration: float  # share of the largest 1 % of the bands (at least one)
-
-
-def bands(states: np.ndarray, rotated: int, ratio: float = MASSIVE) -> Bands:
-    """states [N, D] of one head; the first `rotated` features are turned in halves."""
-    half = rotated // 2
-    turned = states[:, :rotated].astype(np.float64)
-    size = np.sqrt((turned[:, :half] ** 2 + turned[:, half:] ** 2).sum(0))
-    top = np.sort(size)[::-1][: max(1, half // 100)]
-    return Bands(size, size > ratio * size.mean(), float(top.sum() / size.sum()))

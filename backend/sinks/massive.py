@@ -18,8 +18,6 @@ from backend.store import Analysis
 
 FACTOR = 5.0  # unverified default
 LARGE, TIMES = 100.0, 10.0  # of an activation
-INTERLEAVED = ("GPTJ", "Cohere", "Llama4", "Ernie", "Glm", "Helium")  # rotary pairs (2 c, 2 c + 1), by class name
-WITHOUT = ("GPT2", "OPT", "Bert", "Roberta", "XLM", "DistilBert", "Electra", "GPTBigCode", "Bloom", "MPT")  # no rotary
 
 
 @dataclass(frozen=True)
@@ -31,8 +29,9 @@ class MassiveDimension:
     head: int  # query head; key head for "key"
     dimension: int
     times_mean: float
-    band: int | None  # pair of the rotary embedding, 0 = fastest; None without one
-    bands: int
+    band: int | None  # pair of the rotary embedding, 0 = fastest; None where none is known
+    bands: int  # pairs of the rotary embedding; 0 where none are known
+    width: int  # dimensions of the head
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class MassiveActivation:
 
 def massive_dimensions(analysis: Analysis, found: Importance, kind: str = "self", factor: float = FACTOR):
     """All that are massive, the largest first. Heads without exact maps are left out."""
-    architecture = str(analysis.info.get("architecture", ""))
+    bands = 0 if kind == "cross" else known_bands(analysis)
     dimensions: list[MassiveDimension] = []
     for layer in found.layers:
         kept = kept_layer(analysis, layer, kind)
@@ -58,12 +57,10 @@ def massive_dimensions(analysis: Analysis, found: Importance, kind: str = "self"
         key_heads = range(kept.key.shape[1]) if whole else [head // shared for head in kept.heads]
         for part, vectors, heads in (("query", kept.query, kept.heads), ("key", kept.key, key_heads)):
             ratios = times_mean(vectors[0].double().numpy())
-            width = ratios.shape[1]
-            for place, dimension in np.argwhere(ratios > factor):
-                band = band_of(int(dimension), width, architecture)
-                value = float(ratios[place, dimension])
+            for place, dimension in np.argwhere(ratios > factor).tolist():
+                band, value = band_of(dimension, bands), float(ratios[place, dimension])
                 dimensions.append(
-                    MassiveDimension(part, layer, int(heads[place]), int(dimension), value, band, width // 2)
+                    MassiveDimension(part, layer, int(heads[place]), dimension, value, band, bands, ratios.shape[1])
                 )
     unique = {(one.part, one.layer, one.head, one.dimension): one for one in dimensions}
     return sorted(unique.values(), key=lambda one: -one.times_mean)
@@ -76,11 +73,15 @@ def times_mean(vectors: np.ndarray) -> np.ndarray:
     return np.divide(norms, middle, out=np.zeros_like(norms), where=middle > 0)
 
 
-def band_of(dimension: int, width: int, architecture: str) -> int | None:
-    """The rotary pair of a dimension, 0 = the fastest; None for models without rotary embeddings."""
-    if architecture.startswith(WITHOUT):
-        return None
-    return dimension // 2 if architecture.startswith(INTERLEAVED) else dimension % (width // 2)
+def known_bands(analysis: Analysis) -> int:
+    """Rotary pairs of a head, where the model was seen to turn its keys in halves; else 0."""
+    facts = analysis.info.get("rotary") or {}
+    return len(facts["frequencies"]) if facts.get("halves") else 0
+
+
+def band_of(dimension: int, bands: int) -> int | None:
+    """The rotary pair of a dimension, 0 = the fastest; None for one that is not turned, or not known to be."""
+    return dimension % bands if dimension < 2 * bands else None
 
 
 def massive_activations(

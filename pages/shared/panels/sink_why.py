@@ -19,6 +19,9 @@ from pages.shared.panels.readable import readable
 from pages.shared.panels.sink_data import SinkData
 from pages.shared.view_state import ViewState
 
+TURNED = "Queries and keys are those after the rotary turn, which leaves the size of a pair as it was."
+UNTURNED = "Some belong to no pair that a rotary embedding is known to turn, so all are shown by dimension."
+
 
 def sink_why(state: ViewState, data: SinkData) -> None:
     """Draws the part."""
@@ -165,7 +168,7 @@ def dimensions(state: ViewState, data: SinkData) -> None:
             else "Massive dimensions are not defined because no head was kept exactly."
         )
         return
-    rotary = found[0].band is not None
+    rotary = all(one.band is not None for one in found)
     cells: dict[tuple, dict] = {}
     for one in found:
         place = one.band if rotary else one.dimension
@@ -173,20 +176,19 @@ def dimensions(state: ViewState, data: SinkData) -> None:
         cell["times"] = max(cell.get("times", 0.0), one.times_mean)
         cell["count"] = cell.get("count", 0) + 1
     queries = sum(one.part == "query" for one in found)
-    slow = sum(one.band is not None and one.band >= one.bands // 2 for one in found) / len(found)
+    slow = sum(rotary and one.band >= one.bands // 2 for one in found) / len(found)
     told = (
         f"{queries} dimensions of query heads and {len(found) - queries} of key heads are above {FACTOR:g} times the "
         f"mean (an unverified limit)."
     )
     told += f" {slow:.0%} of them lie in the slower half of the rotary bands." if rotary else ""
-    title = "rotary band, 0 = fastest" if rotary else "dimension (no rotary embedding)"
-    bands = found[0].bands if rotary else 2 * found[0].bands
+    title = "rotary band, 0 = fastest" if rotary else "dimension of the head"
+    bands = found[0].bands if rotary else max(one.width for one in found)
     figure(
         "why_dimensions",
         band_heat(list(cells.values()), bands, data.found.layers, palette=state.palette, title=title),
         sentence=told,
-        note="Queries and keys are those after the rotary turn, which leaves the size of a pair as it was. Values are "
-        "not kept in the file.",
+        note=f"{TURNED if rotary else UNTURNED} Values are not kept in the file.",
         table=pa.Table.from_pylist([vars(one) for one in found]),
         terms=("massive_dimension",),
     )

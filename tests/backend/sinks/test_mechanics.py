@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from backend.sinks.importance import importance
-from backend.sinks.massive import band_of, massive_activations, massive_dimensions
+from backend.sinks.massive import massive_activations, massive_dimensions
 from backend.sinks.mechanics import mechanics
 from kernels.score import ScoreSpec
 from tests.backend.sinks.planted import sink_at, stored, uniform
@@ -77,11 +77,12 @@ def test_what_a_single_token_or_a_pooled_head_lacks_is_undefined(tmp_path):
 
 def test_a_planted_dimension_is_found_and_random_vectors_have_none(tmp_path):
     query, key = drawn(4, 300, 64, 1), drawn(2, 300, 64, 2)
-    plain = stored(tmp_path, [(query, key, ScoreSpec(scale=0.1))], architecture="LlamaForCausalLM")
+    plain = stored(tmp_path, [(query, key, ScoreSpec(scale=0.1))])
     assert massive_dimensions(plain, importance(plain)) == []
     query[2, :, 37] *= 20
     key[1, :, 5] *= 20
-    planted = stored(tmp_path, [(query, key, ScoreSpec(scale=0.1))], architecture="LlamaForCausalLM")
+    rotary = {"frequencies": [0.5**pair for pair in range(32)], "halves": True}
+    planted = stored(tmp_path, [(query, key, ScoreSpec(scale=0.1))], rotary=rotary)
     found = massive_dimensions(planted, importance(planted))
     assert {(one.part, one.layer, one.head, one.dimension, one.band) for one in found} == {
         ("query", 0, 2, 37, 5),
@@ -89,10 +90,20 @@ def test_a_planted_dimension_is_found_and_random_vectors_have_none(tmp_path):
     }
 
 
-def test_pairs_are_told_by_the_family():
-    assert band_of(37, 64, "LlamaForCausalLM") == 5
-    assert band_of(37, 64, "GPTJForCausalLM") == 18
-    assert band_of(37, 64, "GPT2LMHeadModel") is None
+def test_bands_are_those_of_the_checked_rotary_embedding(tmp_path):
+    query, key = drawn(4, 300, 64, 1), drawn(4, 300, 64, 2)
+    query[0, :, 20] *= 20
+    query[0, :, 50] *= 20
+
+    def bands(**info) -> dict[int, int | None]:
+        analysis = stored(tmp_path, [(query, key, ScoreSpec(scale=0.1))], **info)
+        return {one.dimension: one.band for one in massive_dimensions(analysis, importance(analysis))}
+
+    frequencies = [0.5**pair for pair in range(16)]  # half of each head is turned
+    assert bands(rotary={"frequencies": frequencies, "halves": True}) == {20: 4, 50: None}
+    assert bands(rotary={"frequencies": frequencies, "halves": False}) == {20: None, 50: None}
+    for name in ("T5ForConditionalGeneration", "AlbertModel", "LlamaForCausalLM"):
+        assert bands(architecture=name, rotary=None) == bands(architecture=name) == {20: None, 50: None}
 
 
 def test_a_massive_activation_is_found(tmp_path):
