@@ -3,7 +3,12 @@
 import pytest
 
 from backend.atlas import read_atlas
+from backend.models import LoadedModel
+from backend.pipeline import analyse
+from backend.shelf import Shelf
 from backend.store import Library
+from pages.shared.panels.head_notes import table_of
+from tests.backend.tiny_more import build
 from tests.stored import HOSTILE
 
 
@@ -99,6 +104,22 @@ def test_own_labels_and_notes_are_kept_and_literal(open_page, library, texts):
     next(one for one in app.text_input if "Your label" in one.label).set_value("").run()
     next(one for one in app.text_area if one.label == "Note").set_value("").run()
     assert Library(library.folder).details(library.plain).heads == {}
+
+
+def test_each_kind_of_attention_has_its_own_notes(open_page, library):
+    """As `Shelf.head_marks` gives them to a notebook."""
+    model = LoadedModel.wrap(build("t5"), name="tiny-t5")
+    id = analyse(model, [1, 7, 9, 23, 9, 41], library=Library(library.folder)).id
+    for kind, label in (("cross", "a"), ("encoder", "b")):
+        app = open_page("heads", analysis=id, part="notes", layer="1", head="1", kind=kind)
+        field = next(one for one in app.text_input if f"Your label of head {kind}:1.1" in one.label)
+        assert field.value == ""
+        field.set_value(label).run()
+        assert not app.exception
+    assert "2 heads of this analysis have notes." in plain(app)
+    marks = Shelf(library.folder, bundled=library.folder / "none").head_marks(id)
+    assert table_of(marks)["head"].to_pylist() == ["cross:1.1", "encoder:1.1"]
+    assert {place: mark.label for place, mark in marks.items()} == {("cross", 1, 1): "a", ("encoder", 1, 1): "b"}
 
 
 def test_a_bundled_analysis_keeps_no_notes(open_page, library):
