@@ -7,12 +7,14 @@ from functools import cached_property
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from backend.errors import Refused
 from backend.masks import Rule
 from backend.rotary import Rotary
 from kernels.api import weights
 from kernels.score import ScoreSpec
+from kernels.window import visible
 
 ROWS_AT_ONCE = 128
 
@@ -67,6 +69,10 @@ class Layer:
         rows, columns = slice(start, stop), slice(0, stop)
         return weights(self.query[None], self.key[None], self.score, self.lse[None], rows, columns)[0]
 
+    def visible(self, start: int, stop: int) -> Tensor:
+        """Which of the keys before the end of the last row each of some rows sees: bool [H or 1, rows, stop]."""
+        return visible(self.score, self.length, self.length, slice(start, stop), slice(0, stop))[0].cpu()
+
     def per_key_head(self, values: Tensor) -> Tensor:
         """Mean over the query heads that share a key head: [H, ...] -> [Hk, ...]."""
         return values.reshape(self.key_heads, self.group, *values.shape[1:]).mean(1)
@@ -82,14 +88,12 @@ class Layer:
     @cached_property
     def received(self) -> Tensor:
         """Mean weight that each of the n keys got from the rows of the context that see it: [H, n]."""
-        total = torch.zeros(self.heads, self.n)
+        total, rows = torch.zeros(self.heads, self.n), torch.zeros(1, self.n)
         for start in range(0, self.n, ROWS_AT_ONCE):
             stop = min(start + ROWS_AT_ONCE, self.n)
             total[:, :stop] += self.weights(start, stop).sum(1).cpu()
-        rows = torch.arange(self.n, 0, -1)
-        if self.score.window is not None:
-            rows = rows.clamp(max=self.score.window)
-        return total / rows
+            rows = rows + functional.pad(self.visible(start, stop).sum(1), (0, self.n - stop))
+        return total / rows.clamp(min=1)
 
     @cached_property
     def future(self) -> Tensor:

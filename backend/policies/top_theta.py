@@ -27,8 +27,10 @@ class TopTheta(Policy):
 
     def scores(self, layer: Layer) -> Tensor:
         theta = thresholds(layer, self.share)
-        rows = layer.weights(max(0, layer.n - WINDOW), layer.n)  # [H, w, n]
-        votes = (rows >= theta[:, None, None]).float().mean(1)
+        start = max(0, layer.n - WINDOW)
+        rows = layer.weights(start, layer.n)  # [H, w, n]
+        seen = layer.visible(start, layer.n).to(rows.device)
+        votes = ((rows >= theta[:, None, None]) & seen).float().mean(1)
         return layer.per_key_head(votes + 1e-3 * rows.amax(1))
 
 
@@ -45,17 +47,18 @@ def thresholds(layer: Layer, share: float) -> Tensor:
     found = []
     for row in range(EVERY - 1, layer.n, EVERY) if layer.n >= EVERY else [layer.n - 1]:
         weights = layer.weights(row, row + 1)[:, 0]
-        seen = int((torch.arange(row + 1) > row - (layer.score.window or row + 1)).sum())
-        found.append(weights.sort(-1, descending=True).values[:, max(1, int(share * seen)) - 1])
+        seen = layer.visible(row, row + 1)[:, 0].sum(-1, keepdim=True)  # [H or 1, 1]
+        place = (share * seen.double()).long().clamp(min=1).expand(layer.heads, 1).to(weights.device) - 1
+        found.append(weights.sort(-1, descending=True).values.gather(-1, place)[:, 0])
     return torch.stack(found).mean(0)
 
 
 def per_row(layer: Layer, share: float) -> PerRow:
     """What the rule keeps in the rows behind the context."""
     theta = thresholds(layer, share).double().cpu()
-    kept = layer.future >= theta[:, None, None]
-    seen = (layer.future > 0).sum(-1).clamp(min=1)
-    return PerRow(kept.sum(-1) / seen, (layer.future * kept).sum(-1))
+    seen = layer.visible(layer.n, layer.length)
+    kept = (layer.future >= theta[:, None, None]) & seen
+    return PerRow(kept.sum(-1) / seen.sum(-1).clamp(min=1), (layer.future * kept).sum(-1))
 
 
 POLICY = TopTheta()

@@ -29,21 +29,17 @@ class HeadMasks:
         layer = self._layers[place]()
         maps = layer.weights(0, layer.length).double().cpu().numpy()
         position = np.arange(layer.length)
-        visible = np.tril(np.ones((layer.length, layer.length), bool))
-        if layer.score.window is not None:
-            visible &= position[None] > position[:, None] - layer.score.window
-        if layer.score.chunk is not None:
-            visible &= position[None] // layer.score.chunk == position[:, None] // layer.score.chunk
+        visible = np.broadcast_to(layer.visible(0, layer.length).numpy(), maps.shape)
         found = np.zeros(maps.shape, bool)
         self.retained[layer.number] = []
         for head, weights in enumerate(maps):
-            rows = rows_from(weights, visible, position)
+            rows = rows_from(weights, visible[head], position)
             found[head] = self.mask_of(rows)
             judged = (rows.weights * found[head])[layer.n :].sum(-1)
             self.retained[layer.number].append(float(judged.mean()))
             self._divergence.append(float(divergence(judged).mean()))
             self._pairs[0] += int(found[head].sum())
-            self._pairs[1] += int(visible.sum())
+            self._pairs[1] += int(visible[head].sum())
         return torch.from_numpy(found)
 
     def mask_of(self, rows: Rows) -> np.ndarray:

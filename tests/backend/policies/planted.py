@@ -27,4 +27,7 @@ def dense(one):
     seen = place[None] <= place[:, None]
     if one.score.window is not None:
         seen &= place[None] > place[:, None] - one.score.window
+    if one.score.chunk is not None:
+        seen &= place[None] // one.score.chunk == place[:, None] // one.score.chunk
+    seen |= (place < one.score.keep_first)[None] & (place[None] <= place[:, None])
     return scores.masked_fill(~seen, -torch.inf).softmax(-1)

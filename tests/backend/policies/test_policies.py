@@ -14,7 +14,7 @@ from backend.policies.expected_attention import expected_score, moments
 from backend.policies.policy import best
 from backend.policies.pyramidkv import pyramid
 from backend.policies.snapkv import SnapKV
-from backend.policies.top_theta import per_row
+from backend.policies.top_theta import per_row, thresholds
 from backend.rotary import Rotary
 from backend.sparsity.simulate import Simulation, judge, retained_mass
 from tests.backend.policies.planted import dense, layer
@@ -110,6 +110,30 @@ def test_h2o_is_what_a_key_received_over_the_rows_that_see_it():
     windowed = layer(window=9)
     expected = dense(windowed)[:, :60, :60].sum(1) / torch.arange(60, 0, -1).clamp(max=9)
     assert torch.allclose(windowed.received.double(), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("rule", [{"chunk": 16}, {"window": 9, "keep_first": 2}, {"chunk": 7, "keep_first": 3}])
+def test_rows_and_keys_that_see_each_other_are_those_of_the_rule(rule):
+    """Counted where h2o divides by rows, and where top-theta counts the keys of a row."""
+    one = layer(**rule, strength=1.0)
+    rows = dense(one)
+    seen = rows[0] > 0
+    expected = rows[:, :60, :60].sum(1) / seen[:60, :60].sum(0)
+    assert torch.allclose(one.received.double(), expected, atol=1e-6)
+    calibrating = range(9, 60, 10)
+    counts = [max(1, int(0.25 * int(seen[row].sum()))) for row in calibrating]
+    thetas = [
+        rows[:, row].sort(-1, descending=True).values[:, k - 1] for row, k in zip(calibrating, counts, strict=True)
+    ]
+    assert torch.allclose(thresholds(one, 0.25).double(), torch.stack(thetas).mean(0), atol=1e-6)
+    assert torch.equal(one.visible(0, 80)[0], seen)
+
+
+def test_a_weight_that_underflows_is_still_that_of_a_visible_key():
+    one = layer(strength=60.0)
+    assert (one.future[:, :, :60] == 0).any()
+    kept = (one.future >= thresholds(one, 0.25).double()[:, None, None]) & one.visible(60, 80)
+    assert torch.allclose(per_row(one, 0.25).kept, kept.sum(-1) / torch.arange(61, 81))
 
 
 def test_snapkv_looks_at_its_window_smoothed():

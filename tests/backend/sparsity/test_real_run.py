@@ -1,5 +1,7 @@
 """Runs with less against dense eager attention with the same cells hidden; what is kept costs nothing."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -10,6 +12,7 @@ from backend.rotary import rotary_of
 from backend.sparsity.head_masks import CHOICES, HeadMasks
 from backend.sparsity.real_run import Prepared, output_error
 from backend.sparsity.simulate import Simulation
+from tests.backend.policies.planted import dense, layer
 from tests.backend.test_cache import masked_eager
 from tests.backend.tiny import build, ids
 
@@ -69,6 +72,13 @@ def test_a_pattern_answers_as_masked_attention(family):
     found = masks.summary()
     assert 0.25 < found["kept"] <= 0.3 + 2 / len(TOKENS) and 0 < found["retained"] < 1
     assert found["prediction"] > 0
+
+
+@pytest.mark.parametrize("rule", [{"chunk": 8}, {"window": 5, "keep_first": 2}])
+def test_patterns_are_made_of_the_cells_that_the_rule_shows(rule):
+    one = layer(n=20, length=28, strength=1.0, **rule)
+    masks = HeadMasks(SimpleNamespace(layers=lambda: [lambda: one]), "a_shape", 1.0)
+    assert (masks(0) & (dense(one) > 0) == (dense(one) > 0)).all() and masks.summary()["kept"] == 1
 
 
 @pytest.mark.parametrize("model_type", ["llama", "mistral"])
