@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from backend.isolated import isolated
 from backend.models import LoadedModel
 from backend.store import Library
 
@@ -84,7 +85,7 @@ class StudyDefinition(ABC):
         """The title of a study with these parameters, without the model."""
         subject = " ".join(self.subject(parameters).split())
         short = subject if len(subject) <= LONGEST_SUBJECT else f"{subject[: LONGEST_SUBJECT - 1].rstrip()}…"
-        return f"{self.title} · {short}" if short else self.title
+        return f"{self.title} · {isolated(short)}" if short else self.title
 
     @abstractmethod
     def plan(self, model: LoadedModel, parameters: Any) -> Plan:

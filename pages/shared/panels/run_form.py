@@ -10,6 +10,7 @@ import streamlit as st
 
 from backend.errors import HeadwaterError
 from backend.estimate import refuse_unless_it_fits
+from backend.isolated import isolated
 from backend.jobs import key_of, process_jobs
 from backend.models import load, usual_device
 from backend.options import Options
@@ -66,7 +67,7 @@ def start(choice: ModelChoice, prompt: Prompt) -> None:
             load(name), prompt, options=options, library=library, owner=visitor, progress=progress, cancel=cancel
         ).id
 
-    title, key = f"{title_of(prompt)} · {choice.title}", key_of(name, prompt, options)
+    title, key = f"{isolated(title_of(prompt))} · {choice.title}", key_of(name, prompt, options)
     job = process_jobs().submit(title, work, device=usual_device(), owner=visitor, key=key)
     st.session_state.setdefault(STARTED, []).append(job.id)
 
