@@ -9,6 +9,7 @@ from backend.store import Analysis, Study, typed_sql
 from backend.store.typed_sql import Answer, Column
 from pages.shared.address import select
 from pages.shared.frame import frame, opened
+from pages.shared.lessons.text import as_text
 from pages.shared.opened import open_study
 from pages.shared.panels.readable import readable
 from pages.shared.panels.sql_answer import sql_answer
@@ -80,7 +81,7 @@ def schema(tables: dict[str, list[Column]]) -> None:
     """The tables and their columns."""
     st.text("Tables")
     for name, columns in tables.items():
-        with st.expander(f"{name} ({len(columns)} columns)"):
+        with st.expander(f"{as_text(name)} ({len(columns)} columns)"):
             st.text("\n".join(f"{column.name}  {column.type.lower()}" for column in columns))
 
 

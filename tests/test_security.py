@@ -58,6 +58,7 @@ def test_hostile_names_are_text_on_every_page(hostile, page):
     marked = [
         element.value for element in (*app.markdown, *app.caption, *app.html, *app.title, *app.error, *app.subheader)
     ]
+    marked += [element.label for element in (*app.button, *app.expander)]
     assert not any("onerror" in str(text) or ":red[c]" in str(text) for text in marked), page
 
 

@@ -29,7 +29,6 @@ MOST_LAYERS = 1024
 MOST_HEADS = 4096
 MOST_PICTURE = 4096  # side of a pooled map
 LARGEST_SIDE = 65_536  # of a head: numbers per query or key
-STATISTIC = re.compile(r"[a-z][a-z0-9_]{0,63}")
 STUDY_TYPES = re.compile(
     r"(BOOLEAN|(U?(TINY|SMALL|BIG)INT)|U?INTEGER|FLOAT|DOUBLE|VARCHAR|BLOB|DATE|TIMESTAMP( WITH TIME ZONE)?)(\[\])?"
 )
@@ -88,6 +87,8 @@ def _info(connection: duckdb.DuckDBPyConnection) -> dict:
 
 def _study(connection: duckdb.DuckDBPyConnection) -> None:
     for table, column, kind, default in connection.execute(COLUMNS, [database.NAME]).fetchall():
+        plain = all(schema.PLAIN_NAME.fullmatch(name) for name in (table, column))
+        expect(plain, "names of small letters, digits and _", f"{table[:64]!r}, {column[:64]!r}")
         expect(default is None, "columns without defaults", f"one in {table}.{column}")
         expect(STUDY_TYPES.fullmatch(kind), "plain types", f"{kind} in {table}.{column}")
 
@@ -144,7 +145,9 @@ def _columns(connection: duckdb.DuckDBPyConnection, layers: list[dict]) -> None:
         fresh.close()
     found = connection.execute(COLUMNS, [database.NAME]).fetchall()
     extra = set(found) - set(expected)
-    statistics = {c for c in extra if c[0] == "heads" and STATISTIC.fullmatch(c[1]) and c[2:] == ("DOUBLE", None)}
+    statistics = {
+        c for c in extra if c[0] == "heads" and schema.PLAIN_NAME.fullmatch(c[1]) and c[2:] == ("DOUBLE", None)
+    }
     wrong = sorted(map(str, extra - statistics)) + sorted(map(str, set(expected) - set(found)))
     expect(not wrong, "the tables and columns of an analysis", f"differences such as {wrong[:1]}")
 

@@ -37,13 +37,18 @@ def save_study(
     visibility: str = "link",
     owner: str | None = None,
 ) -> str:
-    """Stores a finished study, published like an analysis; its id. results: table -> rows, the names in lower case.
+    """Stores a finished study, published like an analysis; its id. results: table -> rows.
 
+    Their tables and columns have names of small letters, digits and _.
     id: one chosen before, so that a study which is carried on after a kill is not published twice.
     """
-    wrong = [name for name in results if not (name.isidentifier() and name == name.lower()) or name == "info"]
+    columns = [column for rows in results.values() for column in rows.column_names]
+    wrong = [name for name in (*results, *columns) if not schema.PLAIN_NAME.fullmatch(name)]
+    wrong += [name for name in results if name == "info"]
     if wrong or any(name.startswith("maps_") for name in results):
-        raise HeadwaterError(f"Tables of a study: expected names like 'scores', not 'info' or 'maps_...'; got {wrong}.")
+        raise HeadwaterError(
+            f"Tables and columns of a study: expected names like 'scores', not 'info' or 'maps_...'; got {wrong}."
+        )
     id = ids.new_id() if id is None else ids.checked(id)
     created = datetime.now(UTC).isoformat(timespec="milliseconds")
     own = {"id": id, "type": "study", "schema_version": schema.current(), "created_at": created}

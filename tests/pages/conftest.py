@@ -53,7 +53,7 @@ def texts():
     def read(app: AppTest) -> SimpleNamespace:
         plain = [element.value for element in app.text]
         marked = [element.value for element in (*app.markdown, *app.caption, *app.html, *app.title, *app.error)]
-        marked += [button.label for button in app.button]
+        marked += [element.label for element in (*app.button, *app.expander)]
         return SimpleNamespace(plain=plain, marked=marked)
 
     return read

@@ -88,6 +88,17 @@ def test_a_study_of_the_address_is_asked(open_page, library, texts):
     assert app.dataframe[0].value["score"].tolist() == [0.1, 0.2, 0.3]
 
 
+def test_names_of_tables_are_only_text(open_page, library, texts, monkeypatch):
+    """Also where a file of before has one that is not plain."""
+    evil = "**[x](https://example.org)** :red[y] $z$"
+    monkeypatch.setattr("backend.store.typed_sql.tables", lambda stored: {evil: [], "scores_2": []})
+    app = open_page("sql", analysis=library.plain, theme="dark")
+    assert not app.exception
+    labels = [box.label.replace("\\_", "_") for box in app.expander]
+    assert "scores_2 (0 columns)" in labels
+    assert not any("[x](" in label or ":red[" in label or "$z$" in label for label in labels)
+
+
 @pytest.mark.parametrize(
     ("columns", "wanted"),
     [

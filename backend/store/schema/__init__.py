@@ -16,6 +16,7 @@ from types import ModuleType
 from backend.errors import NewerFile
 
 MODULE = re.compile(r"v(\d{3})_[a-z0-9_]+")
+PLAIN_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")  # of a statistic, and of tables and columns of a study
 MAPS_TABLE = re.compile(r"maps_\d{1,5}")
 
 

@@ -80,10 +80,15 @@ def to_markdown(text: str, links: dict[str, str]) -> str:
     return "\n\n".join(written)
 
 
+def as_text(text: str) -> str:
+    """Any text for a place where Streamlit reads Markdown, shown as it is."""
+    return PUNCTUATION.sub(r"\\\1", text)
+
+
 def _markdown(piece: Piece, links: dict[str, str]) -> str:
     if piece.sort == "code":
         return f"`{piece.text}`"
-    plain = PUNCTUATION.sub(r"\\\1", piece.text)
+    plain = as_text(piece.text)
     if piece.sort == "number":
         plain = plain.replace(" ", NO_BREAK)
         return f"[**{plain}**]({links[piece.name]})" if piece.name in links else f"**{plain}**"

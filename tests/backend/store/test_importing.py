@@ -9,12 +9,13 @@ from contextlib import closing
 
 import duckdb
 import numpy as np
+import pyarrow as pa
 import pytest
 from store_records import layer_record, run_record, store
 
 from backend.errors import Damaged, HeadwaterError, NewerFile, NotFound, Refused
 from backend.settings import bundled_folder
-from backend.store import AnalysisWriter, Library, import_limits
+from backend.store import AnalysisWriter, Library, import_limits, save_study
 from kernels.score import ScoreSpec
 
 
@@ -143,6 +144,21 @@ def test_anything_that_no_writer_makes_is_refused(library, foreign, what):
         library.import_file(foreign[1](HOSTILE[what]))
     assert library.list() == [] and not list(library.path.rglob("*.duckdb"))
     assert list((library.path / "analyses").iterdir()) == []
+
+
+MARKED = "**[x](https://example.org)**"
+
+
+@pytest.mark.parametrize("change", [f'scores RENAME TO "{MARKED}"', f'scores RENAME COLUMN score TO "{MARKED}"'])
+def test_names_in_a_study_are_plain(library, exported, tmp_path, change):
+    """They are shown on pages and typed into queries."""
+    study = exported[1].open(save_study(exported[1], "s", {}, [], {"scores": pa.table({"score": [0.5]})}))
+    copy = shutil.copyfile(study.path, tmp_path / "changed.duckdb")
+    assert library.import_file(copy)
+    with duckdb.connect(str(copy)) as file:
+        file.execute(f"ALTER TABLE {change}")
+    with pytest.raises(Refused, match="names of small letters, digits and _"):
+        library.import_file(copy)
 
 
 DAMAGED = {
