@@ -4,6 +4,9 @@ This file is two things. As a module it makes the ASGI app; as a script, inside 
 page: what to read, what is being read, and what has been read.
 """
 
+from collections.abc import Callable
+from functools import cache
+
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
@@ -33,6 +36,20 @@ def middleware() -> list:
     ]
 
 
+@cache
+def signed_cookies() -> Callable | None:
+    """What reads Streamlit's signed cookies. It is no public function: where it has gone, the log says so, once."""
+    try:
+        from streamlit.web.server.starlette.starlette_websocket import _get_signed_cookie_with_chunks
+    except ImportError as error:
+        import logging
+
+        sentence = "This version of Streamlit does not tell who is signed in; under /data nobody is (%s)."
+        logging.getLogger("headwater").warning(sentence, error)
+        return None
+    return _get_signed_cookie_with_chunks
+
+
 def signed_in(cookies: dict[str, str]) -> dict | None:
     """What a request's cookies say about a person who signed in through Streamlit, if its signature is right.
 
@@ -40,13 +57,11 @@ def signed_in(cookies: dict[str, str]) -> dict | None:
     """
     import json
 
-    if "_streamlit_user" not in cookies:
+    if "_streamlit_user" not in cookies or signed_cookies() is None:
         return None
     try:
-        from streamlit.web.server.starlette.starlette_websocket import _get_signed_cookie_with_chunks
-
-        content = json.loads(_get_signed_cookie_with_chunks(cookies, "_streamlit_user") or b"null")
-    except (ImportError, ValueError, RuntimeError):
+        content = json.loads(signed_cookies()(cookies, "_streamlit_user") or b"null")
+    except (ValueError, RuntimeError):
         return None
     return content if isinstance(content, dict) else None
 
