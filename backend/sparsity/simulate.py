@@ -31,6 +31,7 @@ class Judged:
     retained: Tensor  # float64 [H] mean over the later rows of m
     divergence: Tensor  # [H] mean of -ln m
     best_possible: Tensor  # [H] mean of m with as many keys of this key head as it kept, the best ones
+    uniform: Tensor  # [H] what retained is of a head that looks at all it sees alike
     overlap: Tensor  # [Hk] shared keys over all keys of both sets, with that best choice; NaN where both are empty
 
 
@@ -63,6 +64,11 @@ class Outcome:
     @property
     def best_possible(self) -> float:
         return float(torch.cat([one.best_possible for one in self.layers]).mean())
+
+    @property
+    def uniform(self) -> float:
+        """What uniform attention would retain with the same keys: the baseline of `retained`, over the same rows."""
+        return float(torch.cat([one.uniform for one in self.layers]).mean())
 
     @property
     def overlap(self) -> float:
@@ -133,6 +139,7 @@ def judge(layer: Layer, kept: Tensor) -> Judged:
         retained=mass.mean(-1),
         divergence=-mass.clamp(FLOOR, 1.0).log().mean(-1),
         best_possible=retained_mass(layer, ideal).mean(-1),
+        uniform=uniform_mass(layer, kept).mean(-1),
         overlap=torch.where(either > 0, (ideal & kept).sum(-1) / either, torch.nan),
     )
 
@@ -143,6 +150,13 @@ def retained_mass(layer: Layer, kept: Tensor) -> Tensor:
     of_head = kept.repeat_interleave(layer.group, 0).double()
     inside = torch.einsum("hrk,hk->hr", future[:, :, :n], of_head) + future[:, :, n:].sum(-1)
     return inside / future.sum(-1).clamp(min=FLOOR)
+
+
+def uniform_mass(layer: Layer, kept: Tensor) -> Tensor:
+    """Kept keys that every later row sees over all that it sees: float64 [H, N - n]."""
+    seen, n = layer.visible(layer.n, layer.length).double(), layer.n
+    inside = seen[:, :, :n] @ kept.repeat_interleave(layer.group, 0).double()[:, :, None]
+    return (inside[..., 0] + seen[:, :, n:].sum(-1)) / seen.sum(-1).clamp(min=1)
 
 
 def check_budget(budget: float) -> None:

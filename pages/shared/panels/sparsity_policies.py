@@ -100,9 +100,10 @@ def bars(found: Kept, choice: PolicyChoice, part: Segment | None) -> None:
         rows.append(row)
     rows.sort(key=lambda row: -row["retained"])
     behind = next(iter(found.outcomes.values())).layers[0]
+    chosen = found.outcomes.get(choice.policy, next(iter(found.outcomes.values())))
     figure(
         BARS,
-        policy_bars(rows, selected=choice.policy, uniform=uniform_share(found, choice)),
+        policy_bars(rows, selected=choice.policy, uniform=chosen.uniform),
         sentence=sentence(rows, choice, found.n, shelf),
         note=notes(found, choice, part, behind.reachable),
         table=pa.Table.from_pylist(rows),
@@ -110,11 +111,6 @@ def bars(found: Kept, choice: PolicyChoice, part: Segment | None) -> None:
         on_pick=_take_policy,
         pick=PICKED,
     )
-
-
-def uniform_share(found: Kept, choice: PolicyChoice) -> float:
-    """What uniform attention of the first later row would retain: kept keys and itself."""
-    return (int(choice.keep / 100 * found.n + 1e-9) + 1) / (found.n + 1)
 
 
 def sentence(rows: list[dict], choice: PolicyChoice, n: int, shelf: dict) -> str:

@@ -95,6 +95,15 @@ def test_retained_mass_is_the_mass_of_the_dense_map():
     assert outcome.survival(40, 60) == pytest.approx(float(kept[:, 40:60].double().mean()))
 
 
+@pytest.mark.parametrize("rule", [{}, {"window": 21}, {"chunk": 32}])
+def test_uniform_attention_retains_what_a_head_without_content_does(rule):
+    """Over all later rows and what they see: the first row, or all keys of the context, would be another number."""
+    flat, full = layer(strength=0.0, **rule), layer(strength=0.0, seed=1)
+    outcomes = Simulation.of([lambda: flat, lambda: full], ["knorm", "window", "random"]).outcomes(0.5)
+    for outcome in outcomes:
+        assert outcome.uniform == pytest.approx(outcome.retained, abs=1e-6)
+
+
 def test_window_and_streaming_llm():
     _, kept = chosen("window")
     assert kept.nonzero()[:, 1].tolist() == [*range(45, 60)] * 2
