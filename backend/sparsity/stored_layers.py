@@ -51,7 +51,8 @@ def read_layer(analysis: Analysis, info: LayerInfo, place: int, layers: int, n: 
         "select value_norm from keys where kind = ? and layer = ? and head % ? = 0 order by head, key",
         (info.kind, info.layer, group),
     )
-    norm = torch.tensor([0.0 if v is None else v for v in table["value_norm"].to_pylist()])
+    norms = table["value_norm"].to_pylist()
+    unknown = None in norms  # the family's layers handed over no values
     return Layer(
         number=info.layer,
         place=place,
@@ -61,5 +62,5 @@ def read_layer(analysis: Analysis, info: LayerInfo, place: int, layers: int, n: 
         key=torch.cat([heads[h * group].key[0] for h in range(info.key_heads)]).float(),
         lse=torch.cat([head.lse[0] for head in heads]),
         score=analysis.score(info.layer, info.kind),
-        value_norm=norm.reshape(info.key_heads, -1),
+        value_norm=None if unknown else torch.tensor(norms).reshape(info.key_heads, -1),
     )
