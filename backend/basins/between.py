@@ -10,6 +10,7 @@ import numpy as np
 from backend.basins.slots import Slot, Slots
 from backend.basins.stored import stored_sinks
 from backend.sink_free import without_sinks
+from backend.statistics.statistic import ratio
 from backend.store import Analysis
 
 ROWS_AT_ONCE = 512
@@ -18,10 +19,13 @@ OTHER = "everything else"
 
 @dataclass(frozen=True, eq=False)
 class Between:
-    """mass[a, b]: mean over the tokens of part a of what they give to part b. The last column is everything else."""
+    """mass[a, b]: what the tokens of part a give to part b, mean over them and over the heads in which any sees part b.
+
+    The last column is everything else. A row sums to 1 where every head sees the same parts.
+    """
 
     names: tuple[str, ...]  # of the rows; the columns are these and OTHER
-    mass: np.ndarray  # [S, S + 1]; every row sums to 1; NaN where part b cannot be seen from a
+    mass: np.ndarray  # [S, S + 1]; NaN where no head sees part b from a
     across: float | None  # mean over the tokens of the compared parts of what goes to other compared parts
     heads: int  # how many were averaged
 
@@ -41,19 +45,14 @@ def between(
     for column, part in enumerate(parts):
         group[part.start : part.stop, column] = 1
     sinks = stored_sinks(analysis, kind) if sinkfree else {}
-    total, rows = np.zeros((len(parts), len(parts) + 1)), np.zeros((len(parts), 1))
-    reach = np.zeros((len(parts), len(parts)), bool)
+    total, seeing = np.zeros((2, len(parts), len(parts) + 1))  # heads that see a part; the last: that have any row
     for layer, head in places:
         head_total, head_rows, head_reach = of_head(analysis, layer, head, kind, sinks.get((layer, head)), parts, group)
         there = head_rows > 0
         total[there] += head_total[there] / head_rows[there, None]
-        rows[there] += 1
-        reach |= head_reach
-    mass = total / np.maximum(rows, 1)
-    mass[:, :-1][~reach] = np.nan
-    mass[rows[:, 0] == 0] = np.nan
+        seeing[there] += np.concatenate([head_reach, there[:, None]], 1)[there]
     names = tuple(part.name for part in parts)
-    return Between(names, mass, across(mass, slots), len(places))
+    return Between(names, ratio(total, seeing), across(ratio(total, seeing[:, -1:]), slots), len(places))
 
 
 def of_head(
@@ -85,11 +84,15 @@ def of_head(
 
 
 def across(mass: np.ndarray, slots: Slots) -> float | None:
-    """Share of the tokens' attention that goes from one compared part to others; None for one part."""
+    """Share of the tokens' attention that goes from one compared part to others; None for one part.
+
+    mass: mean over all heads, what is out of sight counting as 0. A part whose row is NaN has no rows: it is left out.
+    """
     count = len(slots.parts)
-    if count < 2:
+    square = mass[:count, :count]
+    known = np.isfinite(square).all(1)
+    if count < 2 or not known.any():
         return None
-    square = np.nan_to_num(mass[:count, :count])
-    lengths = np.array([part.length for part in slots.parts], float)
-    leaving = square.sum(1) - np.diag(square)
+    lengths = np.array([part.length for part in slots.parts], float)[known]
+    leaving = (square.sum(1) - np.diag(square))[known]
     return float((leaving * lengths).sum() / lengths.sum())

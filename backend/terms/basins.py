@@ -50,7 +50,7 @@ TERMS = {
     ),
     "between_parts": Term(
         caption="What the tokens of one part give to the tokens of another, and to everything that is no part.",
-        formula="M[a, b] = mean over rows i in a of the sum over j in b of A_ij; every row sums to 1",
+        formula="M[a, b] = mean over rows i in a of the sum over j in b of A_ij, over the heads in which any sees b",
         unit="share of a row",
         range=SHARE,
         baseline="the share of the visible tokens that lie in b",

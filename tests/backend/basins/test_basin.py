@@ -5,15 +5,17 @@ import pytest
 import torch
 
 from backend.basins.basin import read_basin
-from backend.basins.between import between
+from backend.basins.between import across, between
 from backend.basins.profile import shape
-from backend.basins.slots import slots_of
+from backend.basins.slots import Slot, Slots, slots_of
 from backend.errors import Refused
 from backend.models import LoadedModel
 from backend.pipeline import analyse
 from backend.prompts import Prompt
 from backend.store import Library
+from kernels.score import ScoreSpec
 from tests.backend.eager import eager_maps
+from tests.backend.sinks import planted
 from tests.backend.tiny import build
 from tests.backend.tiny_tokenizers import CHAT, byte_level
 
@@ -78,15 +80,40 @@ def test_r09_rows_sum_to_one_and_equal_eager(model, asked, sinkfree):
     slots = slots_of(asked.segments(), asked.tokens_list())
     places = [(layer.layer, head) for layer in asked.layers() for head in range(layer.heads)]
     found = between(asked, slots, places, sinkfree=sinkfree)
-    np.testing.assert_allclose(np.nansum(found.mass, 1), 1, atol=1e-6)
-    view, _ = dense_view(eager(model, asked), sinkfree)
+    atol = 0.01 if sinkfree else 1e-6  # a head whose sinks are a whole part sees nothing of it
+    np.testing.assert_allclose(np.nansum(found.mass, 1), 1, atol=atol)
+    view, sinks = dense_view(eager(model, asked), sinkfree)
+    seen = np.isfinite(view) & ~sinks[:, None] & np.tri(view.shape[-1], dtype=bool)
     parts = [*slots.parts, slots.question]
     for a, row in enumerate(parts):
         for b, column in enumerate(parts):
             truth = np.nanmean(view[:, row.start : row.stop, column.start : column.stop].sum(-1), 1)
-            truth = truth[np.isfinite(truth)].mean()
+            sees = seen[:, row.start : row.stop, column.start : column.stop].any((1, 2))
+            truth = truth[np.isfinite(truth) & sees].mean() if sees.any() else np.nan
             assert np.isnan(found.mass[a, b]) if b > a else found.mass[a, b] == pytest.approx(truth, abs=1e-4)
     assert 0 < found.across < 1
+
+
+def three_parts(tmp_path, layers):
+    """Parts of ten tokens each, and a last one of ten that asks."""
+    parts = [Slot(f"part {at + 1}", 10 * at, 10 * at + 10) for at in range(3)]
+    return planted.stored(tmp_path, layers), Slots("document", tuple(parts[:2]), parts[2], 29)
+
+
+def test_r09_a_head_that_cannot_see_a_part_is_not_in_its_mean(tmp_path):
+    near = ScoreSpec(scale=1.0, window=5)
+    analysis, slots = three_parts(tmp_path, [planted.uniform(30), planted.uniform(30, near)])
+    wide, both = (between(analysis, slots, places, sinkfree=False) for places in ([(0, 0)], [(0, 0), (1, 0)]))
+    assert both.mass[2, 0] == pytest.approx(wide.mass[2, 0], abs=1e-6)  # the windowed head ends before part 1
+    own = between(analysis, slots, [(1, 0)], sinkfree=False)
+    assert np.isnan(own.mass[2, 0]) and both.across == pytest.approx((wide.across + own.across) / 2, abs=1e-6)
+
+
+def test_r09_a_part_without_rows_is_not_in_the_share_that_crosses():
+    slots = Slots("document", (Slot("a", 0, 90), Slot("b", 90, 100)), None, 99)
+    mass = np.array([[np.nan] * 3, [0.3, 0.7, 0.0]])
+    assert across(mass, slots) == pytest.approx(0.3)
+    assert across(np.full((2, 3), np.nan), slots) is None
 
 
 def test_slots_are_the_documents_and_the_question(asked):
