@@ -42,7 +42,7 @@ PICTURES = {
     "sinks": Picture("/sinks?analysis=bundled-story"),
     "basins": Picture("/basins?analysis=bundled-documents"),
     "sparsity": Picture("/sparsity?analysis=bundled-story&layer=5&head=6"),
-    "studies": Picture("/studies", "[data-testid=stMain] button"),
+    "studies": Picture("/studies", "[data-testid=stMain] [data-testid=stExpander]"),
     "sql": Picture("/sql?analysis=bundled-story", "[data-testid=stMain] textarea, [data-testid=stDataFrame]"),
     "glossary": Picture("/glossary", "[class*=st-key-headwater_term_]"),
     "lessons": Picture("/lessons", "[class*=st-key-headwater_begin_]"),
