@@ -16,6 +16,7 @@ from backend.basins.retrieval import retrieval_scores, rouge1_recall
 from backend.generate import ends_of
 from backend.interventions import Gate, Intervention
 from backend.models import LoadedModel
+from backend.statistics.statistic import ratio
 from backend.types import LayerCapture
 
 Place = tuple[int, int]
@@ -29,8 +30,9 @@ class Cell:
     judged: dict  # logprob, exact, rouge, text
     places: list[Place]
     retrieval: np.ndarray  # [heads]
-    mass: np.ndarray  # [heads] share of a row on the needle, mean over the rows that write the answer
-    alike_mass: np.ndarray  # the same on all look-alikes
+    mass: np.ndarray  # [heads] share of a row on the needle, mean over the rows that write the answer and see any of
+    # it; NaN where none does
+    alike_mass: np.ndarray  # the same on all look-alikes; 0 without any
 
 
 def plain_cell(model: LoadedModel, hay: Haystack, answer: str, new_tokens: int, stop: Stop) -> Cell:
@@ -48,14 +50,20 @@ def plain_cell(model: LoadedModel, hay: Haystack, answer: str, new_tokens: int, 
         weights, seen = layer_rows(layer, rows)
         places.extend((layer.info.layer, head) for head in range(layer.info.heads))
         strongest.append(np.where(seen, weights, -1.0).argmax(-1))  # [H, steps]
-        mass.append(weights[..., list(hay.needle)].sum(-1).mean(-1))
-        alike.append(weights[..., others].sum(-1).mean(-1))
+        mass.append(mass_on(weights, seen, list(hay.needle)))
+        alike.append(mass_on(weights, seen, others) if others else np.zeros(len(weights)))
 
     with session(model, on_layer=keep):
         step(model, ids if prefix is None else ids[first:], None if prefix is None else prefix.first(first))
     steps = np.concatenate(strongest).T[: len(written)]
     found = retrieval_scores(steps, written, ids, hay.needle) if written else np.zeros(len(places))
     return Cell(judged, places, found, np.concatenate(mass), np.concatenate(alike))
+
+
+def mass_on(weights: np.ndarray, seen: np.ndarray, keys: list[int]) -> np.ndarray:
+    """Share on these keys, mean over the rows [H, rows, N] that see any of them: [H]; NaN where none does."""
+    rows = seen[..., keys].any(-1)
+    return ratio(np.where(rows, weights[..., keys].sum(-1), 0.0).sum(-1), rows.sum(-1))
 
 
 def masked_cell(

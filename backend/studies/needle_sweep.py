@@ -8,8 +8,9 @@ off: only if the first hurts more do these heads fetch the answer. The text befo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import isnan
 from statistics import fmean
 
 import numpy as np
@@ -89,7 +90,7 @@ TABLES = {
         "n_tokens": Column("int", "tokens of the text"),
         "real_depth": Column("double", "where the needle really lies, 0 to 1"),
         "needle_tokens": Column("int", "tokens of the needle, by the tokenizer's offsets"),
-        "needle_mass": Column("double", "share of a row on the needle while the answer is written, mean over heads"),
+        "needle_mass": Column("double", "share of a row on the needle while it is answered, over heads that see it"),
         "alike_mass": Column("double", "the same on all look-alikes together"),
         **JUDGED,
     },
@@ -97,7 +98,7 @@ TABLES = {
         **HEAD,
         "retrieval": Column("double", "retrieval score: share of the needle copied, mean over the cells that count"),
         "cells": Column("int", f"cells that count: recall of the answer above {KEPT_ROUGE:g}"),
-        "mass": Column("double", "share of a row on the needle while the answer is written, mean over all cells"),
+        "mass": Column("double", "share of a row on the needle while it is answered, over cells in which it is seen"),
         "auroc": Column("double", "how often a success has more mass than a failure; null where success never varies"),
     },
     "masked": {
@@ -191,15 +192,21 @@ def cell_row(parameters: Parameters, cell: int, hay: Haystack, found: Cell) -> R
         "n_tokens": len(hay.encoded.token_ids),
         "real_depth": hay.depth,
         "needle_tokens": len(hay.needle),
-        "needle_mass": float(np.mean(found.mass)),
-        "alike_mass": float(np.mean(found.alike_mass)),
+        "needle_mass": mean_known(found.mass.tolist()),
+        "alike_mass": mean_known(found.alike_mass.tolist()),
         **found.judged,
     }
 
 
+def mean_known(values: Iterable[float | None]) -> float | None:
+    """Mean of what is defined; None where nothing is."""
+    known = [float(value) for value in values if value is not None and not isnan(value)]
+    return fmean(known) if known else None
+
+
 def head_rows(found: Cell) -> list[Row]:
     return [
-        {"layer": layer, "head": head, "retrieval": float(found.retrieval[at]), "mass": float(found.mass[at])}
+        {"layer": layer, "head": head, "retrieval": float(found.retrieval[at]), "mass": mean_known([found.mass[at]])}
         for at, (layer, head) in enumerate(found.places)
     ]
 
@@ -222,11 +229,11 @@ def head_table(plain: Sequence[RunResult]) -> list[Row]:
                 "head": head,
                 "retrieval": fmean(kept) if kept else None,
                 "cells": len(kept),
-                "mass": fmean(masses),
+                "mass": mean_known(masses),
                 "auroc": auroc(masses, success),
             }
         )
-    return sorted(rows, key=lambda row: (-(row["retrieval"] or 0.0), -row["mass"]))
+    return sorted(rows, key=lambda row: (-(row["retrieval"] or 0.0), -(row["mass"] or 0.0)))
 
 
 def heads_off(parameters: Parameters, plain: Sequence[RunResult]) -> Mapping[str, list[list[tuple[int, int]]]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import fmean
+
 import pyarrow as pa
 import streamlit as st
 
@@ -82,9 +84,13 @@ def grid_sentence(rows: list[dict]) -> str:
             f" It was least probable at {worst['length']:,} tokens and depth {percent(worst['depth'])} (ln p "
             f"{worst['logprob']:.2f})."
         )
-    mass = sum(row["needle_mass"] for row in rows) / len(rows)
-    alike = sum(row["alike_mass"] for row in rows) / len(rows)
-    return f"{text} While it was written, heads gave {percent(mass)} to the needle and {percent(alike)} to look-alikes."
+    mass, alike = ([row[name] for row in rows if row[name] is not None] for name in ("needle_mass", "alike_mass"))
+    if not mass or not alike:
+        return f"{text} No head saw the {'look-alikes' if mass else 'needle'} while it was written."
+    return (
+        f"{text} While it was written, heads gave {percent(fmean(mass))} to the needle and {percent(fmean(alike))} to "
+        "look-alikes."
+    )
 
 
 def ranking(state: ViewState, heads: pa.Table) -> None:

@@ -1,11 +1,14 @@
 """The needle sweep on a model whose copying head is known; texts, scores, refusals; carried on after a stop."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from backend.basins.haystack import haystack
+from backend.basins.needle import mass_on
 from backend.basins.prose import CUE, NEEDLE, QUESTION, look_alikes, sentences
 from backend.basins.retrieval import auroc, retrieval_scores, rouge1_recall
 from backend.errors import Cancelled, Refused
@@ -48,6 +51,21 @@ def copying():
 @pytest.fixture(scope="module")
 def study(copying):
     return run_study(STUDY, copying, WORDS)
+
+
+def test_mass_is_of_the_rows_that_see_the_needle():
+    weights = np.array([[[0.2, 0.3, 0.5], [0.1, 0.1, 0.8]], [[0.0, 0.5, 0.5], [0.0, 0.0, 1.0]]])
+    seen = np.array([[[True] * 3, [True] * 3], [[False, True, True], [False, False, True]]])
+    np.testing.assert_allclose(mass_on(weights, seen, [0, 1]), [0.35, 0.5])
+    np.testing.assert_allclose(mass_on(weights, seen, [0]), [0.15, np.nan])
+
+
+def test_a_head_that_never_sees_the_needle_has_no_mass():
+    model = LoadedModel.wrap(build("mistral", sliding_window=8, vocab_size=VOCABULARY), words())
+    found = run_study(STUDY, model, replace(WORDS, lengths=(64,), depths=(0.0,)))
+    assert (
+        set(found.table("heads")["mass"].to_pylist()) == set(found.table("cells")["needle_mass"].to_pylist()) == {None}
+    )
 
 
 def test_r01_a_head_that_copies_the_needle_scores_one():
