@@ -211,6 +211,7 @@ def test_the_hand_out_holds_the_lesson_and_the_weights_of_its_maps(bundled, hand
         r"(src|href)=|url\(|https?://(?!www\.w3\.org)", page.split("<section>")[0]
     )
     data = json.loads(re.search(r'id="lesson-data">(.*?)</script>', page, re.DOTALL)[1])
+    assert f"<h1>{escape(lesson.title)}</h1>" in page and "<!--" not in page
     for step in lesson.steps:
         assert escape(step.title) in page
     assert bool(data["views"]) == any(step.view.show != "bars" for step in lesson.steps)

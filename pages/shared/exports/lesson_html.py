@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Callable
 from html import escape
 from pathlib import Path
@@ -29,6 +30,7 @@ from pages.shared.view_state import ViewState
 HERE = Path(__file__).parent
 Open = Callable[[str], Analysis]
 EXPORTED, ADDRESS = "export default function", "function address(path)"
+PLACE = re.compile("<!--([a-z]+)-->")  # where a value goes, as often as it stands in the file
 TOKEN_COLUMNS = ("side", "position", "label", "text", "is_special")
 
 
@@ -41,7 +43,7 @@ def lesson_html(lesson: Lesson, open_analysis: Open) -> str:
     )
     sources = "".join(f"<li>{escape(source)}</li>" for source in lesson.sources)
     page = (HERE / "lesson.html").read_text("utf-8")
-    for name, value in {
+    values = {
         "title": escape(lesson.title),
         "question": escape(lesson.question),
         "style": (VIEWER / "viewer.css").read_text("utf-8"),
@@ -50,11 +52,9 @@ def lesson_html(lesson: Lesson, open_analysis: Open) -> str:
         "sources": sources,
         "data": as_json(data),
         "script": viewer_script() + "\n" + (HERE / "lesson.js").read_text("utf-8"),
-    }.items():
-        before, mark, after = page.partition(f"<!--{name}-->")
-        assert mark, name
-        page = before + value + after
-    return page
+    }
+    assert set(PLACE.findall(page)) == set(values)
+    return PLACE.sub(lambda place: values[place[1]], page)
 
 
 def viewer_script() -> str:
