@@ -1,12 +1,13 @@
 """The parts below the pictures of the page Heads: labels, the card of a head, like heads, notes, the probe."""
 
+import pyarrow as pa
 import pytest
 
-from backend.atlas import read_atlas
+from backend.atlas import PROBE, PROBED, read_atlas
 from backend.models import LoadedModel
 from backend.pipeline import analyse
 from backend.shelf import Shelf
-from backend.store import Library
+from backend.store import Library, save_study
 from pages.shared.panels.head_notes import table_of
 from tests.backend.tiny_more import build
 from tests.stored import HOSTILE
@@ -56,6 +57,26 @@ def test_labels_come_with_scores_and_follow_the_limits_of_the_address(open_page,
     assert "8 broad" in plain(app) and "One limit is moved." in plain(app)
     field = next(one for one in app.number_input if one.key == "atlas_labels_limit_entropy_share")
     assert field.value == 0.1 and field.help == "0.8: chosen by Headwater"
+
+
+def test_labels_take_scores_of_a_study_only_where_the_address_names_it_and_say_so(open_page, library):
+    scores = {"layer": [0], "head": [0]}
+    for name in PROBED:
+        scores |= {name: [0.97], f"{name}_uniform": [0.01]}
+    given = ({"scores": pa.table(scores)}, {"model": "tiny"})
+    probe = save_study(Library(library.folder), PROBE, {}, [], given[0], info=given[1])
+    other = save_study(Library(library.folder), PROBE, {}, [], given[0], info={"model": "another"})
+
+    def said(**query):
+        app = open_page("heads", analysis=library.plain, layer="0", head="0", part="card", **query)
+        assert not app.exception
+        return plain(app)
+
+    for text in (said(), said(study=other)):
+        assert "on random repeats" not in text and "0.97" not in text
+    text = said(study=probe)
+    assert "Previous token 0.97 on random repeats: Each token looks" in text
+    assert "previous token 0.970 on random repeats, above the limit" in text
 
 
 def test_a_limit_that_is_moved_goes_into_the_address(open_page, library):

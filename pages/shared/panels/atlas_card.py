@@ -12,7 +12,7 @@ from backend import head_labels, head_scores, statistics
 from backend.atlas import Atlas
 from backend.store import Analysis
 from pages.shared.charts.head_profile import head_profile
-from pages.shared.panels.atlas_data import atlas_of, limits_of
+from pages.shared.panels.atlas_data import atlas_of, limits_of, source_of
 from pages.shared.panels.figure import figure
 from pages.shared.panels.head_sentences import three_digits
 from pages.shared.view_state import ViewState
@@ -20,7 +20,7 @@ from pages.shared.view_state import ViewState
 
 def atlas_card(state: ViewState, analysis: Analysis) -> None:
     """Draws the card of the head in the address."""
-    atlas = atlas_of(analysis, state.kind)
+    atlas = atlas_of(state, analysis)
     known = {**statistics.all(), **head_scores.all()}
     values = atlas.of(state.layer, state.head)
     names = [name for name in known if name in values and math.isfinite(values[name])]
@@ -48,8 +48,9 @@ def label_sentences(atlas: Atlas, layer: int, head: int, limits: dict[str, float
         first = label.conditions[0]
         number = first.score.replace("_", " ") + (" / uniform" if first.relative else "")
         limit = limits.get(first.name, first.limit)
+        source = source_of(name, atlas.probed)
         side = "above" if first.above else "below"
-        lines.append(f"{label.words}: {label.says} {number} {three_digits(value)}, {side} the limit {limit:g}.")
+        lines.append(f"{label.words}: {label.says} {number} {three_digits(value)}{source}, {side} the limit {limit:g}.")
     return lines
 
 

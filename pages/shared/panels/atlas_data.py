@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from contextlib import suppress
 
 import streamlit as st
@@ -11,17 +12,17 @@ from backend import head_labels
 from backend.atlas import PROBE, Atlas, read_atlas
 from backend.errors import Damaged, NewerFile, NotFound
 from backend.store import Analysis, Study
-from pages.shared.opened import open_study, owner, shelf
+from pages.shared.opened import open_study
 from pages.shared.view_state import ViewState
 
 QUICK_ROWS = 1_000_000  # rows of all heads; about a second
 LIMIT = "limit_"  # address: limit_<condition>=<number>
 
 
-def atlas_of(analysis: Analysis, kind: str) -> Atlas:
-    """Every number of every head, the scores of the newest random-repeat study of this model among them."""
-    probe = probe_of(analysis)
-    return _atlas(analysis, analysis.id, kind, probe, probe.id if probe is not None else None)
+def atlas_of(state: ViewState, analysis: Analysis) -> Atlas:
+    """Every number of every head; the scores of the random-repeat study of the address stand before the text's own."""
+    probe = probe_of(state, analysis)
+    return _atlas(analysis, analysis.id, state.kind, probe, probe.id if probe is not None else None)
 
 
 @st.cache_resource(max_entries=32, show_spinner=False)
@@ -29,16 +30,16 @@ def _atlas(_analysis: Analysis, id: str, kind: str, _probe: Study | None, probe:
     return read_atlas(_analysis, kind, _probe)
 
 
-def probe_of(analysis: Analysis) -> Study | None:
-    """The newest finished random-repeat study of the same model that this person may see."""
-    model, weights = str(analysis.info.get("model", "")), analysis.info.get("weights_hash")
-    for entry in shelf().entries(owner()):
-        if entry.type == "study" and entry.study == PROBE and entry.model == model:
-            with suppress(NotFound, Damaged, NewerFile):
-                study = open_study(entry.id)
-                if study.info.get("weights_hash") == weights and "scores" in study.tables():
-                    return study
-    return None
+def probe_of(state: ViewState, analysis: Analysis) -> Study | None:
+    """The study of the address where it is a random-repeat study of the same weights, so that a link shows the same."""
+    if state.study is None:
+        return None
+    try:
+        study = open_study(state.study)
+        same = all(study.info.get(name) == analysis.info.get(name) for name in ("model", "weights_hash"))
+        return study if same and study.info.get("study") == PROBE and "scores" in study.tables() else None
+    except (NotFound, Damaged, NewerFile):
+        return None
 
 
 def limits_of(state: ViewState) -> dict[str, float]:
@@ -57,22 +58,30 @@ def quick_labels(state: ViewState, analysis: Analysis) -> dict[tuple[int, int], 
     heads = sum(info.heads for info in analysis.layers(state.kind))
     if heads * int(analysis.info.get("n_tokens") or 0) > QUICK_ROWS:
         return {}
-    labels = atlas_of(analysis, state.kind).labels(limits_of(state))
-    return {place: labels_in_words(found) for place, found in labels.items()}
+    atlas = atlas_of(state, analysis)
+    return {place: labels_in_words(found, atlas.probed) for place, found in atlas.labels(limits_of(state)).items()}
 
 
 def labels_sentence(state: ViewState, analysis: Analysis) -> str:
     """What the labels of the chosen head say, with their scores; "" where it has none."""
     if not quick_labels(state, analysis):
         return ""
-    given = atlas_of(analysis, state.kind).labels(limits_of(state))[state.layer, state.head]
+    atlas = atlas_of(state, analysis)
+    given = atlas.labels(limits_of(state))[state.layer, state.head]
     known = head_labels.all()
     return " ".join(
-        f"{known[name].words.capitalize()} {value:.2f}: {known[name].says}" for name, value in given.items()
+        f"{known[name].words.capitalize()} {value:.2f}{source_of(name, atlas.probed)}: {known[name].says}"
+        for name, value in given.items()
     )
 
 
-def labels_in_words(labels: dict[str, float]) -> str:
-    """Labels with their scores, never a bare one: "sink 0.87, local 0.04"."""
+def labels_in_words(labels: dict[str, float], probed: Collection[str] = ()) -> str:
+    """Labels with their scores, never a bare one: "sink 0.87, local 0.04". probed: scores that are not the text's."""
     known = head_labels.all()
-    return ", ".join(f"{known[name].words} {value:.2f}" for name, value in labels.items())
+    return ", ".join(f"{known[name].words} {value:.2f}{source_of(name, probed)}" for name, value in labels.items())
+
+
+def source_of(label: str, probed: Collection[str]) -> str:
+    """What a score was measured on where that is not the text: the random-repeat study."""
+    scores = {condition.score for condition in head_labels.all()[label].conditions}
+    return " on random repeats" if scores & set(probed) else ""

@@ -23,7 +23,7 @@ ONLY = KEY + "_only"
 
 def atlas_labels(state: ViewState, analysis: Analysis) -> None:
     """Draws the grid of labels, the list of heads and the limits."""
-    atlas = atlas_of(analysis, state.kind)
+    atlas = atlas_of(state, analysis)
     limits = limits_of(state)
     labels = atlas.labels(limits)
     only = state.more("label")
@@ -84,7 +84,9 @@ def chart_of(atlas: Atlas, labels: dict, selected: tuple[int, int], only: str):
     for (layer, head), found in labels.items():
         shown = only if only in found else next(iter(found), None) if not only else None
         words = head_labels.all()[shown].words if shown else NONE
-        heads.append({"layer": layer, "head": head, "label": words, "labels": labels_in_words(found) or NONE})
+        heads.append(
+            {"layer": layer, "head": head, "label": words, "labels": labels_in_words(found, atlas.probed) or NONE}
+        )
     names = [label.words for label in head_labels.all().values()]
     return labelled_heads(heads, names, layers=atlas.layers, most=max(atlas.heads), selected=selected)
 
@@ -98,7 +100,7 @@ def table_of(atlas: Atlas, labels: dict, only: str = "") -> pa.Table:
             chosen.reverse()
     columns = {
         "head": pa.array([f"{layer}.{head}" for layer, head in chosen], pa.string()),
-        "labels": pa.array([labels_in_words(labels[place]) for place in chosen], pa.string()),
+        "labels": pa.array([labels_in_words(labels[place], atlas.probed) for place in chosen], pa.string()),
     }
     numbers = [atlas.of(*place) for place in chosen]
     for name in head_labels.conditions():

@@ -14,10 +14,11 @@ from pages.shared.view_state import ViewState
 
 
 def head_probe(state: ViewState, analysis: Analysis) -> None:
-    """Draws the probe; its scores stand in the atlas as soon as it has finished once for this model."""
+    """Draws the probe; the labels take the scores of the study that is shown, so that a link shows the same."""
     st.text(
         "Natural text mixes repetition with what words mean. On random tokens read twice nothing but the repetition "
-        "helps, so these scores of induction, duplicate and previous-token heads are the surer ones."
+        "helps, so these scores of induction, duplicate and previous-token heads are the surer ones. The labels take "
+        "them from the study that is shown here, and from this text where none is."
     )
     study = page_study(state, STUDY, random_repeat.parameters(), analysis.info)
     if study is not None:

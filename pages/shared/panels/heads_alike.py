@@ -32,7 +32,8 @@ def heads_alike(state: ViewState, analysis: Analysis) -> None:
     text = state.more("groups")
     count = int(text) if text.isdecimal() and 1 <= int(text) <= len(SHAPES) else min(GROUPS, len(found.heads))
     group = clusters(np.sqrt(found.divergence), count)
-    labels = atlas_of(analysis, state.kind).labels(limits_of(state))
+    atlas = atlas_of(state, analysis)
+    labels = {place: labels_in_words(given, atlas.probed) for place, given in atlas.labels(limits_of(state)).items()}
     alike = found.like(state.layer, state.head, LISTED)
     picture, listed = st.columns([0.6, 0.4], gap="medium")
     with picture:
@@ -82,7 +83,7 @@ def points_of(found: Similarity, group: np.ndarray, alike: list, labels: dict, s
                 "group": str(group[at]),
                 "role": role,
                 "distance": "" if own is None else f"{found.divergence[own, at]:.4f} nats",
-                "labels": labels_in_words(labels.get((layer, head), {})) or "no label",
+                "labels": labels.get((layer, head), "") or "no label",
             }
         )
     return points
@@ -127,7 +128,7 @@ def like_list(state: ViewState, found: Similarity, alike: list, labels: dict) ->
             "head": [f"{layer}.{head}" for layer, head, _ in alike],
             "nats": [value for _, _, value in alike],
             "of ln 2": [f"{value / math.log(2):.1%}" for _, _, value in alike],
-            "labels": [labels_in_words(labels.get((layer, head), {})) for layer, head, _ in alike],
+            "labels": [labels.get((layer, head), "") for layer, head, _ in alike],
         }
     )
     st.session_state[KEY + "_places"] = table["head"].to_pylist()
