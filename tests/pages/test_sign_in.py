@@ -17,8 +17,8 @@ PLACE = "streamlit.web.server.starlette.starlette_websocket"
 @pytest.fixture
 def app(monkeypatch):
     """The functions of app.py, without a server and without a page."""
+    monkeypatch.setattr("pages.shared.home.home", lambda: None)  # first: pages import the real one of the next line
     monkeypatch.setattr("streamlit.runtime.scriptrunner.get_script_run_ctx", lambda **_: object())
-    monkeypatch.setattr("pages.shared.home.home", lambda: None)
     return runpy.run_path(str(ROOT / "app.py"))
 
 
