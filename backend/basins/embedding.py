@@ -20,11 +20,6 @@ def position_bins(weights: np.ndarray, start: int, stop: int, bins: int = BINS) 
     return np.stack([weights[..., a:b].sum(-1) for a, b in pairwise(edges)], -1)
 
 
-def uniform_bins(start: int, stop: int, visible: int, bins: int = BINS) -> np.ndarray:
-    """What uniform attention over the visible tokens gives each bin."""
-    return position_bins(np.full(stop, 1 / visible), start, stop, bins)
-
-
 def front_loading(bins: np.ndarray) -> np.ndarray:
     """Share of the mass in the first FRONT bins: [...]; NaN where there is no mass."""
     total = bins.sum(-1)

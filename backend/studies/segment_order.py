@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from backend.basins.captured import layer_rows
-from backend.basins.embedding import BINS, cosine, front_loading, place_effect, position_bins, uniform_bins
+from backend.basins.embedding import BINS, cosine, front_loading, place_effect, position_bins
 from backend.basins.orders import cyclic, ordered, parts_of, prompt_from
 from backend.basins.slots import slots_of
 from backend.capture import capture
@@ -65,12 +65,12 @@ TABLES = {
         "head": Column("int", "query head"),
         "bin": Column("int", "tenth of the text, from 0"),
         "mass": Column("double", "share that the pooling rows give it, mean over orders"),
-        "uniform": Column("double", "the same of uniform attention"),
+        "uniform": Column("double", "the same of uniform attention over the keys that these rows see"),
     },
     "fronts": {
         "layer": Column("int", "the model's own number"),
         "head": Column("int", "query head"),
-        "front": Column("double", "share of the text's mass in its first two tenths; uniform: 0.2"),
+        "front": Column("double", "share of the text's mass in its first two tenths; 0.2 where all is seen alike"),
     },
 }
 
@@ -109,10 +109,12 @@ class SegmentOrder(StudyDefinition):
 
         def keep(layer: LayerCapture) -> None:
             where.stop_if_cancelled()
-            weights, _ = layer_rows(layer, rows)
-            found = position_bins(weights.mean(1), start, stop)
+            weights, seen = layer_rows(layer, rows)
+            even = seen / np.maximum(seen.sum(-1, keepdims=True), 1)
+            found, flat = (position_bins(one.mean(1), start, stop).tolist() for one in (weights, even))
+            place = {"layer": layer.info.layer}
             bins.extend(
-                {"layer": layer.info.layer, "head": head, "bin": at, "mass": float(found[head, at])}
+                {**place, "head": head, "bin": at, "mass": found[head][at], "uniform": flat[head][at]}
                 for head in range(len(found))
                 for at in range(BINS)
             )
@@ -120,17 +122,18 @@ class SegmentOrder(StudyDefinition):
         whole = embed(model, encoded.token_ids, parameters.pooling, keep)
         ids = [encoded.token_ids[part.start : part.stop] for part in slots.parts]
         alone = [embed(model, framed(encoded.token_ids, part), parameters.pooling) for part in ids]
-        even = uniform_bins(start, stop, len(encoded.token_ids)).tolist()
         cosines = [{"place": at, "part": order[at], "cosine": cosine(whole, one)} for at, one in enumerate(alone)]
-        return RunResult({"cosines": cosines, "bins": bins, "even": [{"values": even}]})
+        return RunResult({"cosines": cosines, "bins": bins})
 
     def combine(self, parameters: Parameters, results: Sequence[RunResult]) -> dict[str, list[Row]]:
         cosines = [{"order": at, **row} for at, result in enumerate(results) for row in result.rows["cosines"]]
         grid = np.array([[row["cosine"] for row in result.rows["cosines"]] for result in results])
         found = place_effect(grid)
-        even = np.mean([result.rows["even"][0]["values"] for result in results], 0)
         heads = [(row["layer"], row["head"]) for row in results[0].rows["bins"][::BINS]]
-        masses = np.mean([[row["mass"] for row in result.rows["bins"]] for result in results], 0).reshape(-1, BINS)
+        masses, even = (
+            np.mean([[row[name] for row in result.rows["bins"]] for result in results], 0).reshape(-1, BINS)
+            for name in ("mass", "uniform")
+        )
         fronts = front_loading(masses)
         return {
             "places": [{"place": at, "cosine": value} for at, value in enumerate(found.by_place)],
@@ -143,7 +146,7 @@ class SegmentOrder(StudyDefinition):
                 }
             ],
             "bins": [
-                {"layer": a, "head": b, "bin": at, "mass": float(masses[n, at]), "uniform": float(even[at])}
+                {"layer": a, "head": b, "bin": at, "mass": float(masses[n, at]), "uniform": float(even[n, at])}
                 for n, (a, b) in enumerate(heads)
                 for at in range(BINS)
             ],

@@ -58,7 +58,8 @@ def result(state: ViewState, study: Study) -> None:
             "pooling_profile",
             slot_profile([f"tenth {at + 1}" for at in range(len(mass))], mass, even, title="share of a row"),
             sentence=f"The rows that are pooled give {percent(mass[:FRONT].sum() / mass.sum())} of what they give the "
-            "text to its first two tenths (uniform attention: 20 %), mean over heads.",
+            f"text to its first two tenths (uniform attention: {percent(even[:FRONT].sum() / even.sum())}), mean over "
+            "heads.",
             table=rows,
             terms=("pooling_profile",),
         )

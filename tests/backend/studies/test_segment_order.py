@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from backend.basins.embedding import front_loading, place_effect, position_bins, position_sensitivity, uniform_bins
+from backend.basins.embedding import front_loading, place_effect, position_bins, position_sensitivity
 from backend.basins.orders import cyclic, ordered, prompt_from
 from backend.errors import Refused
 from backend.models import LoadedModel
@@ -26,8 +26,9 @@ def test_b08_bins_front_and_sensitivity():
     weights = np.arange(40.0)
     found = position_bins(weights, 0, 40)
     assert found[0] == 0 + 1 + 2 + 3 and found.sum() == weights.sum() and len(found) == 10
-    np.testing.assert_allclose(uniform_bins(0, 40, 40), 0.1)
-    assert front_loading(uniform_bins(0, 40, 40)) == pytest.approx(0.2)
+    even = position_bins(np.full(40, 1 / 40), 0, 40)
+    np.testing.assert_allclose(even, 0.1)
+    assert front_loading(even) == pytest.approx(0.2)
     assert position_sensitivity([0.5, 1.0]) == 0.5 and position_sensitivity([1.0, 1.0]) == 0
     assert np.isnan(position_sensitivity([0.0, 0.0]))
 
@@ -65,3 +66,11 @@ def test_b08_pooling_by_the_first_token_looks_from_it(encoder):
     decoder = LoadedModel.wrap(build("llama", vocab_size=300), byte_level())
     with pytest.raises(Refused, match="no encoder"):
         run_study(STUDY, decoder, Parameters(prompt=PROMPT))
+
+
+def test_b08_uniform_attention_is_over_the_keys_a_layer_sees():
+    model = LoadedModel.wrap(build("modernbert", base=True, vocab_size=100, max_position_embeddings=100), wordpiece())
+    bins = run_study(STUDY, model, Parameters(prompt=PROMPT, pooling="first")).table("bins").to_pylist()
+    uniform = {layer: [r["uniform"] for r in bins if r["layer"] == layer and r["head"] == 0] for layer in (0, 1)}
+    assert max(uniform[0]) - min(uniform[0]) < 0.2 and uniform[0][-1] > 0  # layer 0 sees all
+    assert uniform[1][-1] == 0 and sum(uniform[1]) == pytest.approx(2 / 3)  # layer 1: itself, a begin token, and two
