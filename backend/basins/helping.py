@@ -118,7 +118,7 @@ class Reading:
         found = self.answer(parameters, [edit])
         return self.row(method, found, parameters, 1.0 + cost + self.part_of(found), f"part {self.order[place] + 1}")
 
-    def redistributed(self, shares: np.ndarray, parameters: Any) -> dict:
+    def redistributed(self, shares: np.ndarray, parameters: Any, cost: float) -> dict:
         """B-04, in the later half of the layers."""
         layers = sorted({layer for layer, _ in self.found.places})
         edit = Redistribute(
@@ -130,8 +130,7 @@ class Reading:
         found = self.answer(parameters, [edit])
         most = int(np.argmax(shares))
         words = f"{100 * shares[most]:.0f} % to part {self.order[most] + 1}"
-        cost = 1.0 + self.cost_dummies + self.part_of(found)
-        return self.row("redistribution", found, parameters, cost, words)
+        return self.row("redistribution", found, parameters, 1.0 + cost + self.part_of(found), words)
 
     @property
     def rows(self) -> tuple[int, None]:

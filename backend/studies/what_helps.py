@@ -123,6 +123,8 @@ class WhatHelps(StudyDefinition):
         rows.append(sorting(base, parameters))
         null, dummy = base.null_query(), base.dummies(range(len(order)))
         relevance = null_calibrated(base.found.mean("last"), null.mean("last"), base.slots)
+        if not np.isfinite(relevance).any():
+            raise Refused("The rows that answer see none of the parts in any layer, so no part can be ranked or moved.")
         rows.append(ranked(base, parameters, relevance, dummy))
         rows.append(redistributed(base, parameters, dummy))
         rows.append(base.steered("steering", int(np.nanargmax(relevance)), parameters, base.cost_null))
@@ -179,12 +181,13 @@ def ranked(base: Reading, parameters: Parameters, relevance: np.ndarray, dummy) 
 def redistributed(base: Reading, parameters: Parameters, everywhere) -> Row:
     """B-04: what the parts get together is divided by their calibrated scores, in the later half of the layers."""
     own = base.found.parts(base.slots, "last")
+    before = base.cost_dummies if parameters.exact else 0.0  # dummies everywhere are not what exact scores are made of
     if parameters.exact:
         dummy = np.array([base.dummies([at]).parts(base.slots, "last")[at] for at in range(len(base.order))])
     else:
         dummy = everywhere.parts(base.slots, "last")
     shares = redistribution(own - dummy, parameters.temperature)
-    return base.redistributed(shares, parameters)
+    return base.redistributed(shares, parameters, base.cost_dummies - before)
 
 
 def mean(values: Sequence[float | None]) -> float | None:

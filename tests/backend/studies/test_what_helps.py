@@ -1,6 +1,7 @@
 """What would help: each method against dense attention with the same edit; verdicts; refusals."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,8 +14,8 @@ from backend.basins.outcome import says, verdict
 from backend.errors import Refused
 from backend.models import LoadedModel
 from backend.prompts import Prompt
-from backend.studies import run_study
-from backend.studies.what_helps import STUDY, Parameters
+from backend.studies import run_study, what_helps
+from backend.studies.what_helps import STUDY, Parameters, redistributed
 from tests.backend.tiny import build
 from tests.backend.tiny_tokenizers import byte_level
 
@@ -101,6 +102,21 @@ def test_b04_redistribution_equals_dense_attention_with_the_same_edit(model, stu
     truth = edited_logprob(model, reading, edit, monkeypatch)
     assert outcomes(study, "redistribution")[0]["logprob"] == pytest.approx(truth, abs=1e-4)
     assert abs(truth - outcomes(study, "as it is")[0]["logprob"]) > 1e-3
+
+
+def test_redistribution_costs_the_dummies_it_uses_and_no_others(model):
+    own = Reading.of(model, Prompt(**PROMPT), [0, 1, 2, 3], lambda: None)
+    everywhere = own.dummies(range(4))
+    known, shared = own.cost_dummies, redistributed(own, SMALL, everywhere)["cost"]
+    assert shared == pytest.approx(1 + own.cost_dummies - known + own.part_of(own.answer(SMALL)), abs=1e-6)
+    cheap = redistributed(own, replace(SMALL, exact=False), everywhere)["cost"]
+    assert cheap == pytest.approx(shared + known)  # all dummies of this reading, those of the exact scores too
+
+
+def test_parts_out_of_reach_are_refused_in_words(model, monkeypatch):
+    monkeypatch.setattr(what_helps, "null_calibrated", lambda *given: np.full(4, np.nan))
+    with pytest.raises(Refused, match="see none of the parts"):
+        run_study(STUDY, model, SMALL)
 
 
 def test_b05_sorting_puts_the_most_attended_part_last(reading):
