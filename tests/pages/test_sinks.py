@@ -1,5 +1,7 @@
 """The page of sinks: what it says of stored analyses, and links that do not fit them."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -7,8 +9,10 @@ from backend.models import LoadedModel
 from backend.store import Library
 from backend.studies import run_study, sink_sets, sink_whatif, sink_window, streaming_figure
 from backend.studies.sink_percentage import STUDY, Parameters
+from kernels.score import ScoreSpec
 from pages.shared.charts.sink_strip import MOST_BARS, bars_of
 from pages.shared.panels.sink_free_values import shown_values
+from pages.shared.panels.sink_sentences import sight_sentence
 from pages.shared.panels.sink_where import rows_without_sinks
 from pages.shared.view_state import ViewState
 from tests.backend.sinks.planted import sink_at, stored
@@ -147,3 +151,17 @@ def test_the_heads_page_honours_the_view_without_sinks(open_page, library):
     row = open_page("heads", analysis=planted.id, sinkfree="on", query="0")
     assert not row.exception and "nothing is left of this row" in said(row)
     assert "Without sinks: what" not in said(open_page("heads", analysis=planted.id))
+
+
+def test_what_rows_see_is_told_by_the_rule_of_each_layer():
+    def told(*rules: ScoreSpec) -> str:
+        layers = list(range(len(rules)))
+        analysis = SimpleNamespace(score=lambda layer, kind: rules[layer])
+        found = SimpleNamespace(layers=layers)
+        return sight_sentence(SimpleNamespace(analysis=analysis, kind="self", found=found, tokens=[None] * 40))
+
+    both, causal = ScoreSpec(scale=1.0, causal=False), ScoreSpec(scale=1.0)
+    near = ScoreSpec(scale=1.0, causal=False, around=(4, 4))
+    assert told(both, both).startswith("Here every row sees every key")
+    assert told(causal) == told(both, causal) == "" and told(ScoreSpec(scale=1.0, window=64)) == ""
+    assert "only 9 keys" in told(both, near) and "only 8 keys" in told(causal, ScoreSpec(scale=1.0, chunk=8))

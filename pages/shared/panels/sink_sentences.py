@@ -6,6 +6,7 @@ import numpy as np
 
 from backend.sinks.detection import sink_tokens
 from backend.sinks.token_types import begin_positions
+from kernels.score import ScoreSpec
 from pages.shared.panels.head_sentences import three_digits
 from pages.shared.panels.sink_data import SinkData, begin_token
 
@@ -62,17 +63,22 @@ def begin_sentence(data: SinkData) -> str:
 
 
 def sight_sentence(data: SinkData) -> str:
-    """Where layers see only part of the prompt."""
-    windows = sorted({layer.window_size for layer in data.analysis.layers(data.kind) if layer.window_size is not None})
-    short = [size for size in windows if size < len(data.tokens)]
-    if data.kind != "self" and data.kind != "decoder":
-        return "Here every row sees every key, so that no key is early: each is judged by all rows."
-    if not short:
-        return ""
-    return (
-        f"Some layers see only {', '.join(map(str, short))} keys: a key out of sight is no weak sink, its "
-        "importance is that over the rows that see it."
-    )
+    """Where layers see only part of the prompt, by the rule of each."""
+    rules = [data.analysis.score(layer, data.kind) for layer in data.found.layers]
+    short = sorted({size for rule in rules if (size := reach(rule)) is not None and size < len(data.tokens)})
+    if short:
+        return (
+            f"Some layers see only {', '.join(map(str, short))} keys: a key out of sight is no weak sink, its "
+            "importance is that over the rows that see it."
+        )
+    hidden = any(rule.causal or rule.mask is not None for rule in rules)
+    return "" if hidden else "Here every row sees every key, so that no key is early: each is judged by all rows."
+
+
+def reach(rule: ScoreSpec) -> int | None:
+    """The most keys that a row of this rule sees; None where only the prompt ends its sight."""
+    sizes = [size for size in (rule.window, rule.chunk, rule.around and sum(rule.around) + 1) if size is not None]
+    return min(sizes) if sizes else None
 
 
 def learned_sentence(data: SinkData) -> str:
