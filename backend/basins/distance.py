@@ -137,11 +137,6 @@ def prior_fit(score: np.ndarray, rows: np.ndarray) -> Prior:
     return best
 
 
-def alibi_slopes(heads: int) -> list[float]:
-    """m_h = 2^(-8 (h + 1) / H), of H heads, H a power of two."""
-    return [2.0 ** (-8 * (head + 1) / heads) for head in range(heads)]
-
-
 def entropy_slope(entropy: np.ndarray, visible: np.ndarray) -> Fit | None:
     """Entropy of rows against ln of the keys they see: slope 1 = spreads over all, 0 = as sharp at any length."""
     many = visible >= 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -13,24 +13,6 @@ def sorted_by_attention(scores: Sequence[float]) -> list[int]:
     """Numbers of the parts by rising score, so that the highest comes last; equal ones keep their order."""
     array = np.nan_to_num(np.asarray(scores, np.float64), nan=-np.inf)
     return np.argsort(array, kind="stable").tolist()
-
-
-def attention_sort(
-    parts: int, score: Callable[[list[int]], Sequence[float]], most: int
-) -> tuple[list[int], list[list[int]]]:
-    """Reads and sorts until the order stays the same, at most `most` times: the order, and each one on the way.
-
-    score(order) gives the score of the part at every place of that order.
-    """
-    order, way = list(range(parts)), []
-    for _ in range(most):
-        places = sorted_by_attention(score(order))
-        following = [order[place] for place in places]
-        way.append(following)
-        if following == order:
-            break
-        order = following
-    return order, way
 
 
 def attention_rank(relevance: Sequence[float], profile: Sequence[float]) -> list[int]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from backend.basins.calibration import calibrated, dummy_ids, null_calibrated, redistribution, with_dummies
-from backend.basins.ordering import attention_rank, attention_sort, sorted_by_attention
+from backend.basins.ordering import attention_rank, sorted_by_attention
 from backend.basins.relevance import ranking
 from backend.basins.slots import Slot, Slots
 from tests.backend.basins.test_profile import SLOTS
@@ -38,12 +38,9 @@ def test_b04_dummies_have_the_length_of_what_they_replace():
 
 def test_b05_sorting_is_idempotent_and_puts_the_relevant_part_last():
     relevance = np.array([0.1, 0.9, 0.3, 0.2])
-    order, way = attention_sort(4, lambda order: relevance[order], 5)
-    assert order == [0, 3, 2, 1] and order[-1] == 1
-    assert way == [[0, 3, 2, 1], [0, 3, 2, 1]], "the second reading finds it sorted"
-    assert sorted_by_attention(relevance[order]) == [0, 1, 2, 3]
-    once, _ = attention_sort(4, lambda order: relevance[order], 1)
-    assert once[-1] == 1
+    order = sorted_by_attention(relevance)
+    assert order == [0, 3, 2, 1]
+    assert sorted_by_attention(relevance[order]) == [0, 1, 2, 3], "the second reading finds it sorted"
 
 
 def test_b06_best_parts_go_to_both_ends_of_a_u():

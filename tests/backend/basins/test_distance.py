@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from backend.basins import rope
-from backend.basins.distance import alibi_slopes, binned, by_distance, decay_fits, entropy_slope, log_bins, prior_fit
+from backend.basins.distance import binned, by_distance, decay_fits, entropy_slope, log_bins, prior_fit
 from backend.models import LoadedModel
 from backend.pipeline import analyse
 from backend.sink_free import sink_free_rows
@@ -71,7 +71,6 @@ def test_b07_a_gaussian_prior_and_none():
     noise = prior_fit(np.random.default_rng(0).normal(size=2000), np.full(2000, 50))
     assert noise.r2 < 0.05
     assert prior_fit(np.zeros(100), np.full(100, 50)).r2 is None, "a flat score has no prior that could be fitted"
-    assert alibi_slopes(8)[0] == 0.5 and alibi_slopes(8)[-1] == pytest.approx(0.00390625)
 
 
 def test_b07_entropy_slope_is_one_for_uniform_and_zero_for_a_sharp_head():
