@@ -85,6 +85,7 @@ def test_a_hand_out_opens_without_a_network_and_its_map_zooms(page, tmp_path):
     page.context.set_offline(True)
     page.goto(file.as_uri())
     page.wait_for_selector(".hw-viewer[data-state=ready]", timeout=60_000)
+    page.locator(".hw-over").first.scroll_into_view_if_needed()
     box = page.locator(".hw-over").first.bounding_box()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     whole = drawn(page)
