@@ -18,19 +18,9 @@ from backend.generate import evaluating
 from backend.models import load
 from backend.prompts import Prompt, encode
 from backend.studies import calibration, needle_sweep, permutation, run_study, segment_order, what_helps
+from pages.shared.examples import DOCUMENTS as EXAMPLE
 
-DOCUMENTS = [
-    "The lighthouse of Skerrin was built in 1831 from grey granite and is 38 metres high.",
-    "Barley on the northern terraces is harvested in the last week of July.",
-    "The ferry from Oban to Skerrin takes two hours and forty minutes in calm weather.",
-    "A school for weavers opened in the village of Dunmore in 1904 and closed in 1951.",
-    "The keeper of the Skerrin lighthouse in 1902 was Margaret Lorne, who served for 31 years.",
-    "Peat from the eastern bog was sold to two distilleries until 1978.",
-    "The parish church owns a bell that was cast in Rotterdam in 1640.",
-    "Gannets nest on the western cliffs from March to September.",
-    "The island's only bridge was washed away in the storm of January 1953.",
-    "Electric light reached the village of Dunmore in 1962.",
-]
+DOCUMENTS = list(EXAMPLE)
 QUESTION, ANSWER, GOLD = "Who kept the Skerrin lighthouse in 1902?", "Margaret Lorne", 4
 PROMPT = {"documents": DOCUMENTS, "question": QUESTION}
 TOKENS = 60  # of a document in the speed run
