@@ -15,6 +15,7 @@ import psutil
 import torch
 from torch import nn
 
+from backend.duration import duration
 from backend.errors import Refused
 from backend.models import LoadedModel
 from backend.options import MEGABYTE, Options, exact_heads
@@ -77,7 +78,7 @@ def estimate(
         disk_mb=disk,
         exact_heads=tuple(exact),
         n_heads=n_heads,
-        sentence=" · ".join([f"{n_tokens:,} tokens", _duration(seconds), _size(disk), _maps(kept, n_heads)]),
+        sentence=" · ".join([f"{n_tokens:,} tokens", f"about {duration(seconds)}", _size(disk), _maps(kept, n_heads)]),
     )
 
 
@@ -232,12 +233,6 @@ def _existing(folder: Path) -> Path:
 
 
 # -- words ------------------------------------------------------------------------------------------------------------
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 10:
-        return f"about {seconds:.1f} s"
-    return f"about {seconds:.0f} s" if seconds < 120 else f"about {seconds / 60:.0f} min"
 
 
 def _size(megabytes: float) -> str:

@@ -17,7 +17,7 @@ from backend.routes import routes
 from backend.shelf import OWNER_COOKIE, Shelf
 from backend.store import Library
 from pages.shared.charts.query_chart import MARKS, query_chart
-from pages.shared.frame import menu
+from pages.shared.menu import menu
 from tests.conftest import ROOT
 from tests.stored import store
 

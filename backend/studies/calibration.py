@@ -19,13 +19,13 @@ from backend.basins.orders import prompt_from
 from backend.basins.passes import forget_prefix, prefix_of, why_not_reusable
 from backend.basins.relevance import ranking, scores
 from backend.basins.slots import Slot, Slots, slots_of
+from backend.duration import duration
 from backend.errors import Refused
 from backend.estimate import attention_layers, estimate, speed, work
 from backend.models import LoadedModel
 from backend.options import Options
 from backend.prompts import EncodedPrompt, Prompt, encode, tokenise
 from backend.studies.definition import Column, Plan, Row, RunResult, StudyDefinition, Surroundings
-from backend.studies.words import duration
 
 RUN_SECONDS = 0.15
 LOOKS = ("question", "last")
@@ -106,7 +106,7 @@ class Calibration(StudyDefinition):
         seconds = sum(RUN_SECONDS + share * whole for share in parts)
         saved = f"a run reads from the first changed token on ({sum(parts):.1f} whole readings)"
         words = saved if reuse is None else f"every run is a whole reading, because {reuse}"
-        sentence = f"{len(parts)} runs of {n:,} tokens · {words} · {duration(seconds)} · 1 MB on disk"
+        sentence = f"{len(parts)} runs of {n:,} tokens · {words} · about {duration(seconds)} · 1 MB on disk"
         return Plan(len(parts), n, seconds, 2 * one.memory_mb, 1.0, sentence)
 
     def run(self, model: LoadedModel, parameters: Parameters, number: int, where: Surroundings) -> RunResult:

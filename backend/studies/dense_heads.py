@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from backend import policies
+from backend.duration import duration
 from backend.errors import Refused
 from backend.estimate import speed, work
 from backend.models import LoadedModel
@@ -22,7 +23,6 @@ from backend.sparsity.simulate import Outcome, Simulation, check_budget
 from backend.sparsity.stored_layers import context_length
 from backend.studies import policy_sweep
 from backend.studies.definition import Column, Plan, Row, RunResult, StudyDefinition, Surroundings
-from backend.studies.words import duration
 
 SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0)  # of the key heads that stay dense
 ORDERS = ("damage", "prediction", "lot")
@@ -89,7 +89,7 @@ class DenseHeads(StudyDefinition):
         curve = len(ORDERS) * len(SHARES)
         judging = work(model, length) / speed(model) * (length - parameters.n) / length + 0.1
         seconds = 3 * work(model, length) / speed(model) + (heads + curve) * judging
-        words = f"{heads:,} key heads alone, then {curve} runs on {length:,} tokens · {duration(seconds)}"
+        words = f"{heads:,} key heads alone, then {curve} runs on {length:,} tokens · about {duration(seconds)}"
         return Plan(len(layers) + curve, length, seconds, one.memory_mb, 1.0, words)
 
     def run(self, model: LoadedModel, parameters: Parameters, number: int, where: Surroundings) -> RunResult:

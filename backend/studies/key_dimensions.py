@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from backend.capture import capture
+from backend.duration import duration
 from backend.errors import Refused
 from backend.estimate import attention_layers, speed, work
 from backend.models import LoadedModel
@@ -19,7 +20,6 @@ from backend.sites import Site, matrix_of, survey
 from backend.sparsity.key_rank import components, effective_rank, numerical_rank, product_singular, score_recall
 from backend.sparsity.rows import rows_from
 from backend.studies.definition import Column, Plan, Row, RunResult, StudyDefinition, Surroundings
-from backend.studies.words import duration
 from backend.types import LayerCapture
 from kernels.measures import NOTHING, sampled_rows
 from kernels.window import visible, weights
@@ -91,7 +91,7 @@ class KeyDimensions(StudyDefinition):
         if {layer.kind for layer in layers} != {"self"}:
             raise Refused("This study reads one stack of layers; this model has several, or no softmax attention.")
         seconds = work(model, length) / speed(model) + sum(layer.heads for layer in layers) * HEAD_SECONDS
-        return Plan(1, length, seconds, 50.0, 1.0, f"One run of {length:,} tokens · {duration(seconds)}")
+        return Plan(1, length, seconds, 50.0, 1.0, f"One run of {length:,} tokens · about {duration(seconds)}")
 
     def run(self, model: LoadedModel, parameters: Parameters, number: int, where: Surroundings) -> RunResult:
         rotary, found = rotary_of(model), {name: [] for name in TABLES}

@@ -19,12 +19,12 @@ from backend.basins.haystack import Haystack, haystack
 from backend.basins.needle import Cell, masked_cell, plain_cell
 from backend.basins.prose import CUE, NEEDLE, QUESTION
 from backend.basins.retrieval import KEPT_ROUGE, auroc
+from backend.duration import duration
 from backend.errors import Refused
 from backend.estimate import attention_layers, estimate, speed, work
 from backend.models import LoadedModel
 from backend.options import Options
 from backend.studies.definition import Column, Plan, Row, RunResult, StudyDefinition, Surroundings
-from backend.studies.words import duration
 
 RUN_SECONDS = 0.1
 STEP_SECONDS = 0.08
@@ -144,9 +144,8 @@ class NeedleSweep(StudyDefinition):
         seconds, runs = rounds * reading + answers * steps, rounds * len(parameters.cells)
         words = f"{len(parameters.lengths)} lengths x {len(parameters.depths)} depths"
         check = ", then again with heads off" if parameters.causal_check else ""
-        return Plan(
-            runs, longest, seconds, 2 * one.memory_mb, 1.0, f"{words}{check} · {runs} runs · {duration(seconds)} · 1 MB"
-        )
+        words = f"{words}{check} · {runs} runs · about {duration(seconds)} · 1 MB"
+        return Plan(runs, longest, seconds, 2 * one.memory_mb, 1.0, words)
 
     def text(self, model: LoadedModel, parameters: Parameters, length: int, depth: float) -> Haystack:
         return haystack(

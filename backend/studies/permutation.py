@@ -18,13 +18,13 @@ from backend.basins.orders import cyclic, ordered, parts_of, prompt_from
 from backend.basins.passes import answer_ids, answer_logprobs, session, step
 from backend.basins.permuted import LOOKS, combined
 from backend.basins.slots import Slots, slots_of
+from backend.duration import duration
 from backend.errors import Refused
 from backend.estimate import attention_layers, estimate, speed, work
 from backend.models import LoadedModel
 from backend.options import Options
 from backend.prompts import EncodedPrompt, encode
 from backend.studies.definition import Column, Plan, Row, RunResult, StudyDefinition, Surroundings
-from backend.studies.words import duration
 from backend.types import LayerCapture
 
 RUN_SECONDS = 0.15  # what a run takes however short it is
@@ -128,7 +128,7 @@ class Permutation(StudyDefinition):
         seconds = len(orders) * (RUN_SECONDS + work(model, longest) / speed(model))
         disk = 1 + len(orders) * len(orders[0]) * one.n_heads * 40e-6
         some = "" if len(orders) == len(orders[0]) else f" (a sample; all would be {len(orders[0])})"
-        words = f"{len(orders)} shifts{some} of {longest:,} tokens · {duration(seconds)} · {disk:,.0f} MB on disk"
+        words = f"{len(orders)} shifts{some} of {longest:,} tokens · about {duration(seconds)} · {disk:,.0f} MB on disk"
         return Plan(len(orders), longest, seconds, one.memory_mb, disk, words)
 
     def run(self, model: LoadedModel, parameters: Parameters, number: int, where: Surroundings) -> RunResult:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from backend import policies
 from backend.cache import shrinking
+from backend.duration import duration
 from backend.errors import Refused
 from backend.estimate import speed, work
 from backend.models import LoadedModel
@@ -22,7 +23,6 @@ from backend.sparsity.real_run import Damage, Prepared, forget, output_error, pr
 from backend.sparsity.simulate import Outcome, Simulation, check_budget
 from backend.sparsity.stored_layers import context_length
 from backend.studies.definition import Column, Plan, Row, RunResult, StudyDefinition, Surroundings
-from backend.studies.words import duration
 
 MOST_TOKENS_MASKED = 4096  # a pattern run holds the mask of one layer, heads x tokens x tokens
 MOST_NEW_TOKENS = 128
@@ -153,9 +153,8 @@ class PolicySweep(StudyDefinition):
         wide = sum(one.heads * one.head_dim + one.key_heads * (one.head_dim + one.value_dim) for one in layers)
         memory = 4 * (wide * length + 3 * (length - parameters.n) * model.config.vocab_size)
         memory += max(one.heads for one in layers) * length**2 * (9 if parameters.patterns else 0)
-        words = (
-            f"{len(runs):,} runs of {length:,} tokens, {length - parameters.n:,} of them judge · {duration(seconds)}"
-        )
+        words = f"{len(runs):,} runs of {length:,} tokens, {length - parameters.n:,} of them judge"
+        words += f" · about {duration(seconds)}"
         return Plan(len(runs), length, seconds, memory / 1e6, 2.0, words)
 
     def run(self, model: LoadedModel, parameters: Parameters, number: int, where: Surroundings) -> RunResult:

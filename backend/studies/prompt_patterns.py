@@ -13,6 +13,7 @@ import torch
 
 from backend import policies, prompt_sets
 from backend.capture import capture
+from backend.duration import duration
 from backend.errors import Refused
 from backend.estimate import attention_layers, speed, work
 from backend.models import LoadedModel
@@ -24,7 +25,6 @@ from backend.sparsity.rows import MOST_CELLS, rows_from
 from backend.sparsity.simulate import Simulation, check_budget
 from backend.sparsity.stored_layers import context_length
 from backend.studies.definition import Column, Plan, Row, RunResult, StudyDefinition, Surroundings
-from backend.studies.words import duration
 from backend.types import LayerCapture
 from kernels.measures import NOTHING
 from kernels.window import visible, weights
@@ -119,7 +119,7 @@ class PromptPatterns(StudyDefinition):
         heads = sum(layer.heads for layer in layers)
         one = work(model, parameters.length) / speed(model) + heads * HEAD_SECONDS
         seconds = parameters.samples * one
-        words = f"{parameters.samples:,} texts of up to {parameters.length:,} tokens · {duration(seconds)}"
+        words = f"{parameters.samples:,} texts of up to {parameters.length:,} tokens · about {duration(seconds)}"
         memory = 40 * parameters.length**2 * max(layer.heads for layer in layers) / 1e6
         return Plan(parameters.samples, parameters.length, seconds, memory, 1.0, words)
 

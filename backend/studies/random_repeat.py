@@ -18,13 +18,13 @@ import torch
 from torch import Tensor
 
 from backend.capture import capture
+from backend.duration import duration
 from backend.errors import Refused
 from backend.estimate import attention_layers, estimate, speed, work
 from backend.models import LoadedModel
 from backend.options import Options
 from backend.pipeline import analyse
 from backend.studies.definition import Column, Plan, Row, RunResult, StudyDefinition, Surroundings
-from backend.studies.words import duration
 from backend.types import LayerCapture
 from kernels.measures import MeasureRequest
 from kernels.window import visible, weights
@@ -119,7 +119,7 @@ class RandomRepeat(StudyDefinition):
         seconds, disk = parameters.samples * (RUN_SECONDS + work(model, n) / speed(model)), 1.0
         if parameters.keep_analyses:
             seconds, disk = seconds + parameters.samples * one.seconds, disk + parameters.samples * one.disk_mb
-        words = f"{parameters.samples:,} texts of {n:,} tokens · {duration(seconds)} · {disk:,.0f} MB on disk"
+        words = f"{parameters.samples:,} texts of {n:,} tokens · about {duration(seconds)} · {disk:,.0f} MB on disk"
         return Plan(parameters.samples, n, seconds, one.memory_mb, disk, words)
 
     def run(self, model: LoadedModel, parameters: Parameters, number: int, where: Surroundings) -> RunResult:

@@ -18,13 +18,13 @@ from backend.basins.embedding import BINS, cosine, front_loading, place_effect, 
 from backend.basins.orders import cyclic, ordered, parts_of, prompt_from
 from backend.basins.slots import slots_of
 from backend.capture import capture
+from backend.duration import duration
 from backend.errors import Refused
 from backend.estimate import attention_layers, estimate, speed, work
 from backend.models import LoadedModel
 from backend.options import Options
 from backend.prompts import encode
 from backend.studies.definition import Column, Plan, Row, RunResult, StudyDefinition, Surroundings
-from backend.studies.words import duration
 from backend.types import LayerCapture
 from kernels.measures import NOTHING
 
@@ -95,7 +95,7 @@ class SegmentOrder(StudyDefinition):
         n = max(len(encode(model, ordered(prompt, order)).token_ids) for order in cyclic(count, None))
         seconds = count * (2 * RUN_SECONDS + work(model, n) / speed(model))
         one = estimate(model, n, Options(exact_maps="none"))
-        words = f"{count} orders of {n:,} tokens and {count} parts alone · {duration(seconds)} · 1 MB on disk"
+        words = f"{count} orders of {n:,} tokens and {count} parts alone · about {duration(seconds)} · 1 MB on disk"
         return Plan(count, n, seconds, one.memory_mb, 1.0, words)
 
     def run(self, model: LoadedModel, parameters: Parameters, number: int, where: Surroundings) -> RunResult:

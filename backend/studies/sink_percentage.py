@@ -15,6 +15,7 @@ from statistics import fmean, stdev
 import numpy as np
 
 from backend import prompt_sets
+from backend.duration import duration
 from backend.errors import Refused
 from backend.estimate import attention_layers, estimate, speed, work
 from backend.models import LoadedModel
@@ -24,7 +25,7 @@ from backend.sinks.measured import MeasuredLayer, measured
 from backend.sinks.percentage import sink_percentage
 from backend.sinks.published import EPSILON, LENGTH
 from backend.studies.definition import Column, Plan, Row, RunResult, StudyDefinition, Surroundings
-from backend.studies.random_repeat import duration, ordinary_tokens
+from backend.studies.random_repeat import ordinary_tokens
 
 SETS = ("natural", "random", "repeated")
 TOGETHER = 8  # texts of one forward pass, which is one run
@@ -123,7 +124,7 @@ class SinkPercentage(StudyDefinition):
         texts = len(parameters.sets) * parameters.samples
         seconds = runs * RUN_SECONDS + 0.5 * texts * work(model, n) / speed(model)
         memory = together * estimate(model, n, Options(exact_maps="none")).memory_mb
-        words = f"{texts:,} texts of {n:,} tokens · {duration(seconds)} · 1 MB on disk"
+        words = f"{texts:,} texts of {n:,} tokens · about {duration(seconds)} · 1 MB on disk"
         return Plan(runs, n, seconds, memory, 1.0, words)
 
     def run(self, model: LoadedModel, parameters: Parameters, number: int, where: Surroundings) -> RunResult:

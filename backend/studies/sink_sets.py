@@ -14,6 +14,7 @@ from statistics import fmean, stdev
 import numpy as np
 
 from backend import prompt_sets
+from backend.duration import duration
 from backend.errors import Refused
 from backend.estimate import attention_layers, estimate, speed, work
 from backend.models import LoadedModel
@@ -24,7 +25,6 @@ from backend.sinks.measured import MeasuredLayer, measured
 from backend.sinks.percentage import per_sample_percent
 from backend.sinks.token_types import token_types
 from backend.studies.definition import Column, Plan, Row, RunResult, StudyDefinition, Surroundings
-from backend.studies.random_repeat import duration
 from backend.tokens import token_table
 
 MOST_LENGTHS = 8
@@ -131,7 +131,7 @@ class SinkSets(StudyDefinition):
         seconds = 0.1 * len(sizes) * (1 + len(parameters.lengths)) + tokens / speed(model)
         memory = 2 * estimate(model, max(longest, 2), Options(exact_maps="none")).memory_mb
         left = f" · {len(parameters.left_out)} lines left out" if parameters.left_out else ""
-        words = f"{len(sizes)} prompts of {min(sizes)} to {longest:,} tokens · {duration(seconds)}{left}"
+        words = f"{len(sizes)} prompts of {min(sizes)} to {longest:,} tokens · about {duration(seconds)}{left}"
         return Plan(len(sizes), max(longest, 1), seconds, memory, 1.0, words)
 
     def run(self, model: LoadedModel, parameters: Parameters, number: int, where: Surroundings) -> RunResult:

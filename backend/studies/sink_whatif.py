@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from backend.duration import duration
 from backend.errors import Refused
 from backend.estimate import attention_layers, estimate, speed, work
 from backend.models import LoadedModel
@@ -25,7 +26,6 @@ from backend.sinks.act import FACTOR
 from backend.sinks.detection import EPSILON, LEAST_ROWS, THETA
 from backend.sinks.what_if import EDITS, Effect, Pass, effect, interventions_of, run
 from backend.studies.definition import Column, Plan, Row, RunResult, StudyDefinition, Surroundings
-from backend.studies.random_repeat import duration
 
 FRONT = "Here is a short text. "
 
@@ -120,9 +120,8 @@ class SinkWhatIf(StudyDefinition):
         n = len(parameters.token_ids) + len(ids_of(model, parameters.front))
         seconds = len(parameters.edits) * (0.2 + 2 * work(model, n) / speed(model))
         memory = 2 * estimate(model, n, Options(exact_maps="none")).memory_mb
-        words = (
-            f"{len(parameters.edits)} changes, {2 * len(parameters.edits)} runs of {n:,} tokens · {duration(seconds)}"
-        )
+        changes = len(parameters.edits)
+        words = f"{changes} changes, {2 * changes} runs of {n:,} tokens · about {duration(seconds)}"
         return Plan(len(parameters.edits), len(parameters.token_ids), seconds, memory, 1.0, words)
 
     def run(self, model: LoadedModel, parameters: Parameters, number: int, where: Surroundings) -> RunResult:

@@ -17,6 +17,7 @@ from torch import Tensor
 from backend import prompt_sets
 from backend.cache import Stream, shrinking
 from backend.capture import capture
+from backend.duration import duration
 from backend.errors import Refused
 from backend.estimate import attention_layers, estimate, speed, work
 from backend.models import LoadedModel
@@ -25,7 +26,6 @@ from backend.options import Options
 from backend.prompts import tokenise
 from backend.sinks.kept import hiding
 from backend.studies.definition import Column, Plan, Row, RunResult, StudyDefinition, Surroundings
-from backend.studies.random_repeat import duration
 from backend.types import LayerCapture
 from kernels.api import attend
 from kernels.measures import NOTHING
@@ -117,7 +117,8 @@ class SinkWindow(StudyDefinition):
         runs = len(parameters.variants)
         seconds = 0.2 + (2 * runs - 1) * work(model, n) / speed(model) + 0.3 * runs
         memory = 2 * estimate(model, n, Options(exact_maps="none")).memory_mb + 4e-6 * n * model.config.vocab_size
-        return Plan(runs, n, seconds, memory, 1.0, f"{runs} runs of {n:,} tokens · {duration(seconds)} · 1 MB on disk")
+        words = f"{runs} runs of {n:,} tokens · about {duration(seconds)} · 1 MB on disk"
+        return Plan(runs, n, seconds, memory, 1.0, words)
 
     def run(self, model: LoadedModel, parameters: Parameters, number: int, where: Surroundings) -> RunResult:
         variant, budget = parameters.variants[number]

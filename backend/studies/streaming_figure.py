@@ -17,6 +17,7 @@ from torch import Tensor
 
 from backend import prompt_sets
 from backend.capture import capture
+from backend.duration import duration
 from backend.errors import Refused
 from backend.estimate import attention_layers, estimate, speed, work
 from backend.models import LoadedModel
@@ -24,7 +25,6 @@ from backend.next_token import tapped
 from backend.options import Options
 from backend.prompts import tokenise
 from backend.studies.definition import Column, Plan, Row, RunResult, StudyDefinition, Surroundings
-from backend.studies.random_repeat import duration
 from backend.types import LayerCapture
 from kernels.measures import NOTHING
 from kernels.window import scores, visible, weights
@@ -102,7 +102,7 @@ class StreamingFigure(StudyDefinition):
         runs = -(-parameters.samples // TOGETHER)
         seconds = runs * 0.1 + parameters.samples * work(model, n) / speed(model)
         memory = TOGETHER * estimate(model, n, Options(exact_maps="none")).memory_mb
-        words = f"{parameters.samples:,} sentences of {n} tokens · {duration(seconds)} · 2 MB on disk"
+        words = f"{parameters.samples:,} sentences of {n} tokens · about {duration(seconds)} · 2 MB on disk"
         return Plan(runs, n, seconds, memory, 2.0, words)
 
     def run(self, model: LoadedModel, parameters: Parameters, number: int, where: Surroundings) -> RunResult:

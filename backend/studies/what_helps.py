@@ -19,13 +19,13 @@ from backend.basins.helping import METHODS, Reading
 from backend.basins.orders import cyclic, parts_of, prompt_from
 from backend.basins.outcome import verdict
 from backend.basins.passes import why_not_reusable
+from backend.duration import duration
 from backend.errors import Refused
 from backend.estimate import estimate, speed, work
 from backend.models import LoadedModel
 from backend.options import Options
 from backend.prompts import encode
 from backend.studies.definition import Column, Plan, Row, RunResult, StudyDefinition, Surroundings
-from backend.studies.words import duration
 
 WRITE_SECONDS = 0.1  # per token that is written
 
@@ -111,7 +111,7 @@ class WhatHelps(StudyDefinition):
         seconds = runs * (writing + readings * work(model, n) / speed(model))
         one = estimate(model, n, Options(exact_maps="none"))
         sentence = (
-            f"{runs} orders of {n:,} tokens, each with about {readings:.0f} readings · {duration(seconds)} · 1 MB"
+            f"{runs} orders of {n:,} tokens, each with about {readings:.0f} readings · about {duration(seconds)} · 1 MB"
         )
         return Plan(runs, n, seconds, 3 * one.memory_mb, 1.0, sentence)
 

@@ -11,9 +11,8 @@ entry.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 
 import streamlit as st
 
@@ -22,16 +21,14 @@ from backend.store import Analysis
 from pages.shared.address import read, write
 from pages.shared.header import header
 from pages.shared.look import apply_look
+from pages.shared.menu import PAGES, menu
 from pages.shared.opened import kept_by_study, open_for, outline, owner, shelf
 from pages.shared.panels.badge import badge
 from pages.shared.panels.library_row import forget_told
 from pages.shared.panels.selectors import ALL
 from pages.shared.panels.selectors import selectors as draw_selectors
-from pages.shared.view_state import Outline, ViewState, fit, to_query, without_defaults
+from pages.shared.view_state import Outline, ViewState, fit, fit_part, to_query, without_defaults
 
-PAGES = Path(__file__).resolve().parent.parent
-ORDER = ("heads", "sinks", "basins", "sparsity", "studies", "lessons", "sql", "glossary")  # the others follow by name
-CAPITALS = {"sql": "SQL"}
 ANALYSIS = "headwater_analysis"  # the opened analysis of this run
 Fitted = Callable[[ViewState], tuple[ViewState, list[str]]]
 Showing = Callable[[ViewState], tuple[Opened | None, dict[str, str]]]
@@ -39,8 +36,10 @@ EMBEDDED = PAGES / "shared" / "look" / "embed.css"
 OFFERED = 100  # analyses in the list on the left
 
 
-def frame(page: str, *, selectors: tuple[str, ...] = ALL) -> ViewState:
-    """Draws the frame of a page that shows one analysis; returns the fitted view, ends the run where there is none."""
+def frame(page: str, *, selectors: tuple[str, ...] = ALL, parts: Mapping[str, str] | None = None) -> ViewState:
+    """Draws the frame of a page that shows one analysis; returns the fitted view, ends the run where there is none.
+
+    parts: name -> title of those of which the page shows one at a time, the default first."""
     _configure(page)
     forget_told()
     wanted, notices = read(page)
@@ -54,10 +53,11 @@ def frame(page: str, *, selectors: tuple[str, ...] = ALL) -> ViewState:
     analysis = found.analysis
     has = outline(analysis)
     state, more = fit(replace(wanted, analysis=analysis.id), has)
+    state, of_parts = fit_part(state, parts)
     chosen = wanted.analysis == analysis.id or kept_by_study(wanted, analysis.id)
     query = _address(state, has, chosen=chosen)
     _head(page, state, found, {"analysis": analysis.id, **query})
-    _say(notices + more)
+    _say(notices + more + of_parts)
     draw_selectors(state, has, shelf().entries(owner())[:OFFERED], selectors)
     write(page, replace(state, analysis=query.get("analysis")), query)
     st.session_state[ANALYSIS] = analysis
@@ -87,13 +87,6 @@ def opened(state: ViewState) -> Analysis:
     """The analysis that `frame` opened for this view."""
     analysis = st.session_state[ANALYSIS]
     return analysis if analysis.id == state.analysis else shelf().open(state.analysis, owner()).analysis
-
-
-def menu() -> list[tuple[str, str]]:
-    """(name, title) of every page in the folder, in the order of the menu."""
-    names = [path.stem for path in PAGES.glob("*.py") if not path.name.startswith(("_", "."))]
-    names.sort(key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
-    return [(name, CAPITALS.get(name, name.replace("_", " ").capitalize())) for name in names]
 
 
 def _configure(page: str) -> None:

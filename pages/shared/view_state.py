@@ -119,6 +119,15 @@ def fit(state: ViewState, outline: Outline) -> tuple[ViewState, list[str]]:
     ), notices
 
 
+def fit_part(state: ViewState, parts: Mapping[str, str] | None) -> tuple[ViewState, list[str]]:
+    """The view with a part that its page has (name -> title, the default first), and what had to change."""
+    wanted = state.more("part")
+    if parts is None or wanted in ("", *parts):
+        return state, []
+    shown = next(iter(parts.values()))
+    return state.with_more(part=None), [f"This page has no part {shorten(wanted)!r}; {shown!r} is shown."]
+
+
 def without_defaults(state: ViewState, outline: Outline) -> ViewState:
     """A fitted view with the choices that `fit` would make anyway taken out, for a short address."""
     plain, _ = fit(ViewState(kind=state.kind), outline)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
+import psutil
 import pytest
 
 from tools.app_server import CHROMIUM, CHROMIUM_FLAGS
 
+CLOSING_SECONDS = 30
 STREAMLITS_OWN = "/_stcore/"  # Streamlit asks for two addresses beside every deep link that do not exist; harmless
 
 
@@ -18,10 +21,16 @@ def chromium() -> Iterator:
         pytest.skip("No Chromium was found: apt-get install chromium")
     from playwright.sync_api import sync_playwright
 
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_FLAGS)
-        yield browser
-        browser.close()
+    playwright = sync_playwright().start()
+    drivers = [child for child in psutil.Process().children() if "run-driver" in child.cmdline()]
+    browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_FLAGS)
+    yield browser
+    # Playwright's driver now and then never says that the browser has gone; the run must not wait for it for ever.
+    patience = threading.Timer(CLOSING_SECONDS, lambda: [driver.kill() for driver in drivers])
+    patience.start()
+    browser.close()
+    playwright.stop()
+    patience.cancel()
 
 
 @pytest.fixture

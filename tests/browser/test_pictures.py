@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pages.shared.frame import menu
+from pages.shared.menu import menu
 from tools.app_server import CHROMIUM, PROJECT
 from tools.pictures import LARGEST_BYTES, PICTURES, SIZE, save
 

@@ -61,7 +61,7 @@ def test_case_75_runs_of_this_browser_are_found_again_after_a_restart_of_the_ser
         page.get_by_text("What does each number mean?").wait_for()
         name = next(cookie["value"] for cookie in page.context.cookies() if cookie["name"] == OWNER_COOKIE)
         page.goto("about:blank")
-    stored = store(tmp_path, owner=name, title="what was read")
+    stored = store(tmp_path, owner=name, title="what was read", visibility="listed")
     jobs = Jobs(tmp_path)  # the process that ran it; it ends before the server starts again
     jobs.wait(jobs.submit("before the restart", lambda progress, cancel: stored, owner=name).id, 20)
     jobs.close()

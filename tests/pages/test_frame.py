@@ -7,7 +7,7 @@ import time
 import pytest
 
 from pages.shared.address import STATE
-from pages.shared.frame import menu
+from pages.shared.menu import menu
 from tests.stored import HOSTILE
 
 
@@ -156,7 +156,7 @@ def test_case_73_the_menu_keeps_the_view_and_leaves_what_is_the_pages_own(open_p
 def test_the_menu_is_the_folder(tmp_path, monkeypatch):
     for name in ("zebra", "sql", "heads", "_draft"):
         (tmp_path / f"{name}.py").touch()
-    monkeypatch.setattr("pages.shared.frame.PAGES", tmp_path)
+    monkeypatch.setattr("pages.shared.menu.PAGES", tmp_path)
     assert menu() == [("heads", "Heads"), ("sql", "SQL"), ("zebra", "Zebra")]
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backend.map_sizes import MapSize
-from pages.shared.view_state import Outline, ViewState, fit, parse, to_query, without_defaults
+from pages.shared.view_state import Outline, ViewState, fit, fit_part, parse, to_query, without_defaults
 
 OUTLINE = Outline(
     sites={"self": {layer: MapSize(heads=9, queries=50, keys=50) for layer in range(30)}},
@@ -133,3 +133,13 @@ def test_a_fitted_view_lies_inside_the_analysis(state):
     assert 0 <= fitted.head < 9
     assert fitted.rows is None or 0 <= fitted.rows[0] < fitted.rows[1] <= 50
     assert fitted.query is None or 0 <= fitted.query < 50
+
+
+def test_a_part_that_the_page_does_not_have_falls_to_its_first_with_a_notice():
+    parts = {"where": "Where are they?", "why": "Why?"}
+    gone, said = fit_part(parse({"part": "whence"})[0], parts)
+    assert gone.more("part") == "" and said == ["This page has no part 'whence'; 'Where are they?' is shown."]
+    kept, said = fit_part(parse({"part": "why"})[0], parts)
+    assert kept.more("part") == "why" and said == []
+    other, said = fit_part(parse({"part": "anything"})[0], None)
+    assert other.more("part") == "anything" and said == [], "a page without parts leaves the address as it is"

@@ -12,6 +12,7 @@ import streamlit as st
 
 from backend.bertviz_data import Fed
 from backend.installed_scripts import version_of
+from pages.shared.scripts import by_reference
 
 HERE = Path(__file__).parent
 LIBRARIES = ("jquery", "d3")
@@ -22,7 +23,7 @@ SELECTS = {"head": ["layer"], "model": [], "neuron": ["layer", "att_head"]}  # w
 _bertviz_view = st.components.v2.component(
     "headwater_bertviz_view",
     css=(HERE / "bertviz_view.css").read_text("utf-8"),
-    js=(HERE / "bertviz_view.js").read_text("utf-8"),
+    js=by_reference("bertviz_view", (HERE / "bertviz_view.js").read_text("utf-8")),
 )
 
 

@@ -1,10 +1,9 @@
 // Builds the frame in which BertViz's script runs: root element, parameters, libraries, script. The frame may run
 // scripts and nothing else; its policy lets it load nothing at all, so the scripts are fetched here and written into it.
 
-/** The address of "data/..." beside the page, also under a prefix and with a slash at the page's end. */
+/** The address of "data/...", also under a prefix: this script itself is data/scripts/NAME.js of the app. */
 function address(path) {
-  const folder = window.location.pathname.replace(/\/+$/, "").replace(/[^/]*$/, "");
-  return new URL(folder + path, window.location.origin).href;
+  return new URL(`../../${path}`, import.meta.url).href;
 }
 
 /** JSON that can stand in a script element: nothing in it can end the element. */

@@ -8,10 +8,9 @@ function make(tag, className, text) {
   return element;
 }
 
-/** The address of "data/..." beside the page, also under a prefix and with a slash at the page's end. */
+/** The address of "data/...", also under a prefix: this script itself is data/scripts/NAME.js of the app. */
 function address(path) {
-  const folder = window.location.pathname.replace(/\/+$/, "").replace(/[^/]*$/, "");
-  return new URL(folder + path, window.location.origin).href;
+  return new URL(`../../${path}`, import.meta.url).href;
 }
 
 /** The look of cells a query may not see: grey with slanted lines, never the colour of zero. */

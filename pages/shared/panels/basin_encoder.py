@@ -8,7 +8,7 @@ from backend.store import Analysis
 from backend.studies.segment_order import STUDY, Parameters
 from pages.shared.panels import segment_order
 from pages.shared.panels.basin_data import causal
-from pages.shared.panels.basin_studies import checked, prompt_of
+from pages.shared.panels.basin_studies import checked, movable_prompt
 from pages.shared.panels.page_study import page_study
 from pages.shared.view_state import ViewState
 
@@ -22,7 +22,7 @@ def basin_encoder(state: ViewState, analysis: Analysis) -> None:
             "This model reads from left to right. Open an analysis of an encoder, such as MiniLM, to start this study."
         )
     else:
-        values = prompt_of(analysis.info)
+        values = movable_prompt(analysis.info)
         if values is not None:
             parameters = checked(Parameters, prompt=values, pooling=segment_order.pooling())
     study = page_study(state, STUDY, parameters, analysis.info)

@@ -8,7 +8,7 @@ from backend.basins.orders import parts_of, prompt_from
 from backend.store import Analysis
 from backend.studies.permutation import STUDY, Parameters
 from pages.shared.panels import permutation
-from pages.shared.panels.basin_studies import answer_field, checked, prompt_of
+from pages.shared.panels.basin_studies import answer_field, checked, movable_prompt
 from pages.shared.panels.page_study import page_study
 from pages.shared.view_state import ViewState
 
@@ -18,7 +18,7 @@ KEY = "headwater_basin_shifts"
 def basin_permutation(state: ViewState, analysis: Analysis) -> None:
     """Draws the part of the page: what was found above, how to find more below."""
     found = st.container()
-    values = prompt_of(analysis.info)
+    values = movable_prompt(analysis.info)
     parameters = None
     if values is not None:
         count = len(parts_of(prompt_from(values)))

@@ -31,7 +31,7 @@ def answer_field() -> str | None:
     return (text or "").strip() or None
 
 
-def prompt_of(info: dict) -> dict | None:
+def movable_prompt(info: dict) -> dict | None:
     """The prompt of the open analysis where its parts can change places; else says why not."""
     values = dict(info.get("prompt") or {})
     try:

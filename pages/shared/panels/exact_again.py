@@ -13,11 +13,11 @@ from backend.pipeline import analyse
 from backend.prompts import Prompt
 from backend.settings import MAX_TOKENS, READ_ONLY
 from backend.store import Analysis
-from pages.shared.address import select
 from pages.shared.model_access import check_model
 from pages.shared.opened import owner, shelf, visibility_beside
 from pages.shared.panels.page_study import model_of
-from pages.shared.panels.run_cards import STARTED, UNDER_WAY, my_jobs, run_cards
+from pages.shared.panels.run_cards import STARTED, run_cards
+from pages.shared.panels.show_when_done import show_when_done
 from pages.shared.view_state import ViewState
 
 WAITING = "headwater_exact_again"  # id of the job whose analysis shows itself
@@ -39,7 +39,7 @@ def exact_again(state: ViewState, analysis: Analysis) -> None:
             _start(state, analysis, title)
         except HeadwaterError as error:
             st.text(str(error))
-    _show_when_done()
+    show_when_done(WAITING, "analysis")
     run_cards(title)
 
 
@@ -117,15 +117,3 @@ FORMS = {  # field of a prompt -> whether a value has its form
     "chat": lambda value: isinstance(value, list) and all(isinstance(turn, dict) for turn in value),
     "parse_special": lambda value: isinstance(value, bool),
 }
-
-
-def _show_when_done() -> None:
-    """What was started here and has ended is put into the address, once."""
-    waited_for = st.session_state.get(WAITING)
-    job = next((job for job in my_jobs() if job.id == waited_for), None)
-    if job is None or job.state in UNDER_WAY:
-        return
-    del st.session_state[WAITING]
-    if job.state == "done" and job.analysis_id:
-        select(analysis=job.analysis_id)
-        st.rerun()

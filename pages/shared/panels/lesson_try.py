@@ -14,12 +14,12 @@ from backend.models.hand_set import hand_set_model
 from backend.pipeline import analyse
 from backend.prompts import Prompt
 from backend.store import Analysis
-from pages.shared.address import select
 from pages.shared.model_access import check_model
 from pages.shared.opened import outline, owner, shelf, visibility_beside
 from pages.shared.panels.head_map import head_map
-from pages.shared.panels.run_cards import STARTED, UNDER_WAY, my_jobs, run_cards
+from pages.shared.panels.run_cards import STARTED, run_cards
 from pages.shared.panels.run_form import chosen_options
+from pages.shared.panels.show_when_done import show_when_done
 from pages.shared.view_state import ViewState, fit
 
 TRIED = "tried"  # parameter of the address: the analysis of the changed text
@@ -43,7 +43,7 @@ def lesson_try(state: ViewState, view: ViewState, analysis: Analysis) -> None:
             _start(model, analysis, old, new)
         except HeadwaterError as error:
             st.text(str(error))
-    _show_when_done()
+    show_when_done(WAITING, TRIED)
     run_cards(TITLE)
     if state.more(TRIED):
         _beside(state, view, analysis)
@@ -75,17 +75,6 @@ def _start(model: str, analysis: Analysis, old: str, new: str) -> None:
     job = process_jobs().submit(TITLE, work, owner=visitor)
     st.session_state.setdefault(STARTED, []).append(job.id)
     st.session_state[WAITING] = job.id
-
-
-def _show_when_done() -> None:
-    """What was started here and has ended is put into the address, once."""
-    job = next((job for job in my_jobs() if job.id == st.session_state.get(WAITING)), None)
-    if job is None or job.state in UNDER_WAY:
-        return
-    del st.session_state[WAITING]
-    if job.state == "done" and job.analysis_id:
-        select(**{TRIED: job.analysis_id})
-        st.rerun()
 
 
 def _beside(state: ViewState, view: ViewState, analysis: Analysis) -> None:

@@ -21,7 +21,8 @@ from pages.shared.address import select
 from pages.shared.opened import open_study, owner, shelf, visibility_beside
 from pages.shared.panels.library_row import facts
 from pages.shared.panels.model_choice import ModelChoice
-from pages.shared.panels.run_cards import UNDER_WAY, my_jobs, run_cards
+from pages.shared.panels.run_cards import run_cards
+from pages.shared.panels.show_when_done import show_when_done
 from pages.shared.panels.study_plan import start, study_plan
 from pages.shared.view_state import ViewState
 
@@ -63,20 +64,8 @@ def _start(study: StudyDefinition, parameters: Any, choice: ModelChoice, info: d
             st.text(str(error))
         else:
             st.session_state[STARTED_HERE + study.name] = job.id
-    _show_when_done(study)
+    show_when_done(STARTED_HERE + study.name, "study")
     run_cards(f"{study.title_of(parameters)} · {choice.title}")
-
-
-def _show_when_done(study: StudyDefinition) -> None:
-    """What was started here and has ended is put into the address, once."""
-    waited_for = st.session_state.get(STARTED_HERE + study.name)
-    job = next((job for job in my_jobs() if job.id == waited_for), None)
-    if job is None or job.state in UNDER_WAY:
-        return
-    del st.session_state[STARTED_HERE + study.name]
-    if job.state == "done" and job.analysis_id:
-        select(study=job.analysis_id)
-        st.rerun()
 
 
 def _finished(state: ViewState, study: StudyDefinition, model: str) -> None:

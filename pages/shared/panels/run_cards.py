@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from backend.duration import duration
 from backend.errors import HeadwaterError
 from backend.jobs import Job, process_jobs
 from pages.shared.opened import owner
@@ -97,13 +98,6 @@ def sentence(job: Job) -> str:
         return f"{'Stopped on request.' if job.state == 'cancelled' else 'The server was stopped.'} {UNFINISHED}"
     endings = {"done": "Done.", "cancelled": "Stopped on request; nothing was stored."}
     return endings.get(job.state) or job.error or "The run ended without a result. Start it again."
-
-
-def duration(seconds: float) -> str:
-    """A time as exact as an estimate is."""
-    if seconds >= 90:
-        return f"{seconds / 60:.0f} min"
-    return f"{max(seconds, 0.1):.1f} s" if seconds < 10 else f"{seconds:.0f} s"
 
 
 def _cancel(job_id: str) -> None:
