@@ -27,6 +27,11 @@ def select(**changes: object) -> None:
     st.session_state[CHANGES] = {**st.session_state.get(CHANGES, {}), **changes}
 
 
+def current() -> ViewState:
+    """The view that this tab asked for last; for a callback, which may run before that view is drawn."""
+    return st.session_state[STATE]
+
+
 def read(page: str) -> tuple[ViewState, list[str]]:
     """The view that is asked for, and what of the address could not be read."""
     here = (page, st.query_params.to_dict())

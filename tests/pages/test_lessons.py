@@ -254,7 +254,6 @@ def test_presenting_is_large_and_shows_nothing_else(open_page):
         "step": 1,
         "steps": 6,
         "shown": 0,
-        "hides": False,
         "minutes": 8,
     }
     assert told(app, "headwater_map_viewer")["large"] is True

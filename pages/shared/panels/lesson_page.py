@@ -67,8 +67,7 @@ def _presenter(place: Place, role: str) -> None:
             step=place.number,
             steps=len(place.lesson.steps),
             shown=place.shown,
-            hides=place.step.hides,
             minutes=place.lesson.minutes,
-            on_move=lambda said: move(place, said),
+            on_move=move,
             on_follow=lambda step, shown: follow(place, step, shown),
         )

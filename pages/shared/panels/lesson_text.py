@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.shared.address import select
+from pages.shared.address import current, select
 from pages.shared.lessons import Step
-from pages.shared.lessons.place import PARAMETERS, Place, elsewhere, write_guesses
+from pages.shared.lessons.place import PARAMETERS, Place, elsewhere, fitted, place_of, write_guesses
 from pages.shared.lessons.text import to_markdown
 from pages.shared.presenter import ROLES
 
@@ -113,14 +113,17 @@ def present() -> None:
     select(present=ROLES[0], theme="projector")
 
 
-def move(place: Place, said: str) -> None:
-    """What a key or a clicker asks for; a callback."""
-    if said == "leave":
+def move(said: str) -> None:
+    """What a key or a clicker asks for: on (first the answer, then the next step), back, or leave; a callback.
+
+    It counts from where the last press led, also where that is not drawn yet."""
+    place = place_of(fitted(current())[0])
+    if said == "leave" or place is None:
         select(present=None, theme="auto")
-    elif said == "reveal":
+    elif said == "forward" and not place.revealed:
         reveal(place)
     else:
-        go(place, 1 if said == "next" else -1)
+        go(place, 1 if said == "forward" else -1)
 
 
 def follow(place: Place, step: int, shown: int) -> None:

@@ -13,7 +13,7 @@ import streamlit as st
 
 HERE = Path(__file__).parent
 ROLES = ("1", "notes")  # values of `present` in the address: the picture for all, the notes for one
-MOVES = ("next", "back", "reveal", "leave")
+MOVES = ("forward", "back", "leave")
 KEY = "headwater_presenter"
 _presenter = st.components.v2.component(
     "headwater_presenter",
@@ -29,7 +29,6 @@ def presenter(
     step: int,
     steps: int,
     shown: int,
-    hides: bool,
     minutes: int,
     on_move: Callable[[str], None],
     on_follow: Callable[[int, int], None],
@@ -57,7 +56,6 @@ def presenter(
             "step": step,
             "steps": steps,
             "shown": shown,
-            "hides": hides,
             "minutes": minutes,
         },
         on_move_change=move,

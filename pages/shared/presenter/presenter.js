@@ -114,6 +114,7 @@ class Presenter {
     }
   }
 
+  /** One on or back, or leave. What is on, the answer or the next step, the server knows: a quick second press is not lost. */
   move(what) {
     if (this.data.role === "notes") this.channel.postMessage({ sort: "move", lesson: this.data.lesson, move: what });
     else {
@@ -122,21 +123,14 @@ class Presenter {
     }
   }
 
-  /** On: first the answer, where this step has one that is not shown yet. */
-  forward() {
-    const { hides, shown, step, steps } = this.data;
-    if (hides && shown < step) this.move("reveal");
-    else if (step < steps) this.move("next");
-  }
-
   keyDown(event) {
     const typing = event.composedPath()[0]?.closest?.("input:not([type=radio]), textarea, select, [contenteditable]");
     if (typing || event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
     const inMap = event.composedPath().some((node) => node.getAttribute?.("role") === "application");
     const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
-    const arrows = { ArrowRight: () => this.forward(), ArrowLeft: () => this.move("back") };
+    const arrows = { ArrowRight: () => this.move("forward"), ArrowLeft: () => this.move("back") };
     const others = {
-      PageDown: () => this.forward(),
+      PageDown: () => this.move("forward"),
       PageUp: () => this.move("back"),
       o: () => this.toggle("spot"),
       b: () => this.toggle("black"),
