@@ -85,10 +85,15 @@ def warn_of_hidden_rooms() -> None:
 
 def import_ahead() -> None:
     """Imports what running a model needs, beside the server's start, so that the first visitor does not wait for it."""
-    from importlib import import_module
     from threading import Thread
 
-    Thread(target=import_module, args=("backend.pipeline",), name="headwater-imports", daemon=True).start()
+    def work() -> None:
+        import backend.pipeline  # noqa: F401
+        from backend.lasting import leave_out_modules
+
+        leave_out_modules()
+
+    Thread(target=work, name="headwater-imports", daemon=True).start()
 
 
 def greet() -> None:

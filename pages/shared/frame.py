@@ -16,6 +16,7 @@ from dataclasses import replace
 
 import streamlit as st
 
+from backend.lasting import leave_out_modules
 from backend.shelf import Opened
 from backend.store import Analysis
 from pages.shared.address import read, write
@@ -90,6 +91,7 @@ def opened(state: ViewState) -> Analysis:
 
 
 def _configure(page: str) -> None:
+    leave_out_modules()
     title = "Headwater" if page == "home" else f"{dict(menu()).get(page, page)} · Headwater"
     about = "Headwater shows where attention flows in a transformer, exactly, at any prompt length."
     st.set_page_config(page_title=title, layout="wide", menu_items={"About": about})

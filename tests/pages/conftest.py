@@ -11,6 +11,12 @@ from tests.stored import HOSTILE, store
 APP = str(ROOT / "app.py")  # absolute: a relative path is taken from the file that calls
 
 
+@pytest.fixture(autouse=True)
+def charts_are_checked(monkeypatch):
+    """Every chart that a page draws here is checked against Vega-Lite's schema."""
+    monkeypatch.setattr("pages.shared.charts.spec.CHECKED", True)
+
+
 @pytest.fixture(scope="session")
 def bundled_analyses(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bundled")

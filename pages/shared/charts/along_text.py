@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import altair as alt
 
+from pages.shared.charts.rows import data_of
+
 HEIGHT = 180
 COLOUR = "#4c78a8"
 
@@ -13,7 +15,7 @@ COLOUR = "#4c78a8"
 def along_text(rows: Sequence[dict], *, title: str) -> alt.Chart:
     """rows: position, label, value."""
     return (
-        alt.Chart(alt.Data(values=list(rows)))
+        alt.Chart(data_of(list(rows)))
         .mark_bar(color=COLOUR)
         .encode(
             x=alt.X("position:Q", title="token", scale=alt.Scale(nice=False, zero=False)),

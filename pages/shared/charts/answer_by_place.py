@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import altair as alt
 import numpy as np
 
+from pages.shared.charts.rows import data_of
+
 LINE_COLOUR = "#3b6ea5"
 
 
@@ -17,7 +19,7 @@ def answer_by_place(places: Sequence[int], logprobs: Sequence[float], *, title: 
         for place, value in zip(places, logprobs, strict=True)
         if np.isfinite(value)
     ]
-    base = alt.Chart(alt.Data(values=rows)).encode(
+    base = alt.Chart(data_of(rows)).encode(
         x=alt.X("place:O", title="place of the part that holds the answer", axis=alt.Axis(labelAngle=0)),
         y=alt.Y("value:Q", title=title, scale=alt.Scale(zero=False)),
         tooltip=[

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 import altair as alt
 
+from pages.shared.charts.rows import data_of
+
 
 def band_heat(rows: Sequence[dict], bands: int, layers: Sequence[int], *, palette: str, title: str) -> alt.FacetChart:
     """rows: part ("query" or "key"), layer, band, times (largest times the mean), count (heads)."""
     heat = (
-        alt.Chart(alt.Data(values=list(rows)))
+        alt.Chart(data_of(list(rows)))
         .mark_rect()
         .encode(
             x=alt.X(

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import altair as alt
 
+from pages.shared.charts.rows import data_of
+
 BEFORE_COLOUR, AFTER_COLOUR = "#6f7f99", "#d0611c"
 SIDES = ("before", "after")
 
@@ -19,7 +21,7 @@ def before_after(names: Sequence[str], before: Sequence[float], after: Sequence[
         for side, value in zip(SIDES, pair, strict=True)
     ]
     return (
-        alt.Chart(alt.Data(values=rows))
+        alt.Chart(data_of(rows))
         .mark_bar()
         .encode(
             y=alt.Y("name:N", sort=labels, title=None, axis=alt.Axis(labelLimit=140, labelOverlap=False)),

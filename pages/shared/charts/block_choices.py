@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import altair as alt
 
+from pages.shared.charts.rows import data_of
+
 NAMES = {"best blocks": "best blocks", "quest": "Quest", "moba": "MoBA", "a_shape": "A-shape",
          "vertical_slash": "vertical-slash"}  # fmt: skip
 COLOURS = ["#009e73", "#0072b2", "#d55e00", "#e69f00", "#cc79a7"]
@@ -24,7 +26,7 @@ def block_choices(table: Sequence[dict]) -> alt.LayerChart:
               scale=alt.Scale(domain=[0, wide * 1.05]))  # fmt: skip
     y = alt.Y("retained:Q", title="attention kept", axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1]))
     points = (
-        alt.Chart(alt.Data(values=rows))
+        alt.Chart(data_of(rows))
         .mark_point(filled=True, size=60, opacity=0.85)
         .encode(
             x=x,
@@ -41,6 +43,6 @@ def block_choices(table: Sequence[dict]) -> alt.LayerChart:
             ],
         )
     )  # fmt: skip
-    flat = alt.Chart(alt.Data(values=[{"density": 0, "retained": 0}, {"density": wide, "retained": wide}]))
+    flat = alt.Chart(data_of([{"density": 0, "retained": 0}, {"density": wide, "retained": wide}]))
     flat = flat.mark_line(color=BASELINE_COLOUR, strokeDash=[4, 3], size=1.5).encode(x=x, y=y)
     return alt.layer(flat, points).properties(height=HEIGHT)

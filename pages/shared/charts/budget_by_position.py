@@ -9,6 +9,7 @@ import altair as alt
 import numpy as np
 
 from pages.shared.charts.mass_budget import COLOURS
+from pages.shared.charts.rows import data_of
 
 MOST_POINTS = 200  # above this, neighbouring rows are one point: their mean
 
@@ -28,7 +29,7 @@ def budget_by_position(parts: Sequence[str], shares: np.ndarray, *, height: int 
             rows.append({"row": int(start), "rows": where, "part": part, "order": order, "share": float(share)})
     there = [part for part in parts if any(row["part"] == part and row["share"] > 0 for row in rows)]
     return (
-        alt.Chart(alt.Data(values=[row for row in rows if row["part"] in there]))
+        alt.Chart(data_of([row for row in rows if row["part"] in there]))
         .mark_area(interpolate="step-after")
         .encode(
             x=alt.X("row:Q", title="query (position)", axis=alt.Axis(tickMinStep=1), scale=alt.Scale(nice=False)),

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import altair as alt
 
+from pages.shared.charts.rows import data_of
+
 COLOURS = {"window": "#5b7fb5", "sink and window": "#d0611c", "all keys": "#808080"}
 DASHES = {"window": [6, 3], "sink and window": [1, 0], "all keys": [2, 2]}
 
@@ -17,7 +19,7 @@ def budget_lines(rows: Sequence[dict], *, title: str, percent: bool = False, log
     scale = alt.Scale(type="log", nice=False) if log else alt.Scale(domain=[0, 1]) if percent else alt.Scale(zero=False)
     form = ".1%" if percent else ".4~g"
     return (
-        alt.Chart(alt.Data(values=known))
+        alt.Chart(data_of(known))
         .mark_line(point=alt.OverlayMarkDef(size=50), strokeWidth=2)
         .encode(
             x=alt.X("budget:O", title="keys that are kept", axis=alt.Axis(labelAngle=0)),

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import altair as alt
 import numpy as np
 
+from pages.shared.charts.rows import data_of
+
 SINK_COLOUR, OTHER_COLOUR, BASELINE_COLOUR, SELECTED_COLOUR = "#d0611c", "#6f7f99", "#808080", "#e4572e"
 
 
@@ -38,11 +40,11 @@ def by_layer_dots(
     x = alt.X("layer:Q", title="layer", axis=alt.Axis(tickMinStep=1, tickCount=6))
     y = alt.Y("value:Q", title=title, scale=scale, axis=alt.Axis(tickCount=4, format="~g"))
     tips = [alt.Tooltip("head:N", title="head"), alt.Tooltip("value:Q", title=title, format=".3~g")]
-    dots = alt.Chart(alt.Data(values=rows)).mark_circle(size=14, color=OTHER_COLOUR, opacity=0.45)
+    dots = alt.Chart(data_of(rows)).mark_circle(size=14, color=OTHER_COLOUR, opacity=0.45)
     dots = dots.encode(x=x, y=y, tooltip=tips)
-    ring = alt.Chart(alt.Data(values=[row for row in rows if row["chosen"]]))
+    ring = alt.Chart(data_of([row for row in rows if row["chosen"]]))
     ring = ring.mark_point(size=90, strokeWidth=2, color=SELECTED_COLOUR).encode(x=x, y=y, tooltip=tips)
-    line = alt.Chart(alt.Data(values=middle)).mark_line(strokeWidth=2)
+    line = alt.Chart(data_of(middle)).mark_line(strokeWidth=2)
     line = line.encode(
         x=x,
         y=y,
@@ -55,7 +57,7 @@ def by_layer_dots(
         strokeDash=alt.StrokeDash("name:N", scale=alt.Scale(domain=names, range=[[1, 0], [6, 3]]), legend=None),
         tooltip=[alt.Tooltip("layer:Q"), alt.Tooltip("name:N", title="line"), *tips[1:]],
     )
-    rule = alt.Chart(alt.Data(values=[{"value": reference}] if reference is not None else []))
+    rule = alt.Chart(data_of([{"value": reference}] if reference is not None else []))
     rule = rule.mark_rule(color=BASELINE_COLOUR, strokeDash=[4, 3]).encode(y=y)
     return alt.layer(rule, dots, line, ring).properties(height=height)
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import altair as alt
 
+from pages.shared.charts.rows import data_of
 from pages.shared.view_state import shorten
 
 TAKEN_COLOUR, OTHER_COLOUR = "#e4572e", "#6f7f99"
@@ -26,7 +27,7 @@ def candidates(labels: Sequence[str], probabilities: Sequence[float], taken: int
     ]
     names = [row["label"] for row in rows]
     return (
-        alt.Chart(alt.Data(values=rows))
+        alt.Chart(data_of(rows))
         .mark_bar()
         .encode(
             x=alt.X("probability:Q", title="probability", axis=alt.Axis(format="%", tickCount=4)),

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import altair as alt
 
+from pages.shared.charts.rows import data_of
+
 SELECTED_COLOUR, OTHER_COLOUR, BASELINE_COLOUR = "#e4572e", "#6f7f99", "#808080"
 HEIGHT = 340
 Point = tuple[float, float]  # share of the visible keys, share of the mass
@@ -31,16 +33,16 @@ def coverage_curves(
         alt.Tooltip("mass:Q", title="share of attention", format=".3~p"),
     ]
     lines = (
-        alt.Chart(alt.Data(values=thin))
+        alt.Chart(data_of(thin))
         .mark_line(color=OTHER_COLOUR, size=1, opacity=0.22)
         .encode(x=x, y=y, detail="head:N", tooltip=tooltip)
     )
     thick = [{"head": chosen, "keys": max(keys, smallest), "mass": mass} for keys, mass in exact]
-    own = alt.Chart(alt.Data(values=thick)).mark_line(color=SELECTED_COLOUR, size=3).encode(x=x, y=y, tooltip=tooltip)
+    own = alt.Chart(data_of(thick)).mark_line(color=SELECTED_COLOUR, size=3).encode(x=x, y=y, tooltip=tooltip)
     steps = [smallest * (1 / smallest) ** (at / 40) for at in range(41)]
     flat = [{"keys": share, "mass": share, "head": "uniform attention"} for share in steps]
     uniform = (
-        alt.Chart(alt.Data(values=flat))
+        alt.Chart(data_of(flat))
         .mark_line(color=BASELINE_COLOUR, strokeDash=[4, 3], size=1.5)
         .encode(x=x, y=y, tooltip=tooltip)
     )

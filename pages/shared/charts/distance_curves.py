@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import altair as alt
 import numpy as np
 
+from pages.shared.charts.rows import data_of
+
 CHOSEN_COLOUR, THIN_COLOUR, BASELINE_COLOUR, FIT_COLOURS = "#e4572e", "#8fa3bf", "#808080", ("#3b6ea5", "#2f8f6b")
 BASE_COLOURS = ("#3b6ea5", "#2f8f6b", "#a05195", "#c9a227", "#5f6b7a", "#d98a3d")
 RULE_COLOUR = "#808080"
@@ -46,7 +48,7 @@ def distance_curves(
     layers = [_line(curve, x, y, log_y, title) for curve in sorted(curves, key=lambda one: one.style != "thin")]
     legend = {curve.name: curve.colour for curve in curves if curve.style != "thin"}
     if mark is not None and domain[0] <= mark[0] <= domain[1]:
-        rule = alt.Chart(alt.Data(values=[{"x": mark[0], "what": mark[1]}]))
+        rule = alt.Chart(data_of([{"x": mark[0], "what": mark[1]}]))
         tooltip = [alt.Tooltip("what:N", title="mark"), alt.Tooltip("x:Q", title="tokens", format=",")]
         layers.append(rule.mark_rule(color=RULE_COLOUR, strokeDash=[2, 4], size=1.5).encode(x=x, tooltip=tooltip))
     chart = alt.layer(*layers).properties(height=height)
@@ -59,7 +61,7 @@ def _line(curve: Curve, x: alt.X, y: alt.Y, log_y: bool, title: str) -> alt.Char
         {"x": float(a), "y": float(b), "what": curve.name} for a, b in zip(curve.x[good], curve.y[good], strict=True)
     ]
     dots = alt.OverlayMarkDef(color=curve.colour) if curve.style == "chosen" and len(rows) <= FEW else False
-    chart = alt.Chart(alt.Data(values=rows)).mark_line(
+    chart = alt.Chart(data_of(rows)).mark_line(
         color=curve.colour, strokeDash=DASHES[curve.style], size=WIDTHS[curve.style], point=dots
     )
     return chart.encode(

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import altair as alt
 import numpy as np
 
+from pages.shared.charts.rows import data_of
+
 MORE_COLOUR, LESS_COLOUR, ZERO_COLOUR = "#3b6ea5", "#d98a3d", "#808080"
 
 
@@ -19,7 +21,7 @@ def effect_bars(names: Sequence[str], values: np.ndarray, *, title: str, format:
     ]
     axis = alt.Axis(labelLimit=160, labelOverlap=False)
     bars = (
-        alt.Chart(alt.Data(values=rows))
+        alt.Chart(data_of(rows))
         .mark_bar()
         .encode(
             x=alt.X("value:Q", title=title, axis=alt.Axis(format=format.replace(".4", ""), tickCount=5)),
@@ -30,5 +32,5 @@ def effect_bars(names: Sequence[str], values: np.ndarray, *, title: str, format:
             tooltip=[alt.Tooltip("name:N", title="what"), alt.Tooltip("value:Q", title=title, format=format)],
         )
     )
-    zero = alt.Chart(alt.Data(values=[{"zero": 0.0}])).mark_rule(color=ZERO_COLOUR).encode(x="zero:Q")
+    zero = alt.Chart(data_of([{"zero": 0.0}])).mark_rule(color=ZERO_COLOUR).encode(x="zero:Q")
     return alt.layer(bars, zero).properties(height=alt.Step(20))

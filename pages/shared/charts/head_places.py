@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import altair as alt
 
+from pages.shared.charts.rows import data_of
+
 PICKED = "picked"  # name of the selection a click makes; its points carry `layer` and `head`
 SELECTED_COLOUR = "#e4572e"
 COLOURS = ("#0072b2", "#009e73", "#cc79a7", "#8a6d00", "#56b4e9", "#6a51a3", "#d0611c", "#7f8a96")
@@ -24,7 +26,7 @@ def head_places(points: Sequence[dict]) -> alt.LayerChart:
         alt.Tooltip("labels:N", title="labels"),
     ]
     dots = (
-        alt.Chart(alt.Data(values=list(points)))
+        alt.Chart(data_of(list(points)))
         .mark_point(filled=True, size=70, opacity=0.85, cursor="pointer")
         .encode(
             x=x,
@@ -44,7 +46,7 @@ def head_places(points: Sequence[dict]) -> alt.LayerChart:
     )
     marked = [point for point in points if point["role"]]
     rings = (
-        alt.Chart(alt.Data(values=marked))
+        alt.Chart(data_of(marked))
         .mark_point(filled=False, size=190, strokeWidth=2)
         .encode(
             x=x,
@@ -58,6 +60,6 @@ def head_places(points: Sequence[dict]) -> alt.LayerChart:
         )
     )
     chosen = [point for point in marked if point["role"] == "selected"]
-    names = alt.Chart(alt.Data(values=chosen)).mark_text(dx=14, dy=-12, fontSize=12, color=SELECTED_COLOUR)
+    names = alt.Chart(data_of(chosen)).mark_text(dx=14, dy=-12, fontSize=12, color=SELECTED_COLOUR)
     names = names.encode(x=x, y=y, text="name:N")
     return alt.layer(dots, rings, names).properties(height=420)

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import altair as alt
 
+from pages.shared.charts.rows import data_of
+
 SELECTED_COLOUR, BASELINE_COLOUR = "#e4572e", "#808080"
 ROW = 20  # pixels
 
@@ -26,12 +28,12 @@ def head_profile(rows: Sequence[dict]) -> alt.LayerChart:
         alt.Tooltip("uniform:N", title="uniform attention"),
         alt.Tooltip("share:Q", title="heads at or below", format=".0%"),
     ]
-    base = alt.Chart(alt.Data(values=list(rows)))
+    base = alt.Chart(data_of(list(rows)))
     lines = base.mark_rule(color="#80808055").encode(x=alt.value(0), y=y, x2=alt.value("width"))
     dots = base.mark_point(filled=True, size=90, color=SELECTED_COLOUR, opacity=1).encode(
         x=alt.X("share:Q", scale=scale, axis=axis, title="heads with at most this value"), y=y, tooltip=tooltip
     )
     known = [row for row in rows if row["uniform_share"] is not None]
-    ticks = alt.Chart(alt.Data(values=known)).mark_tick(color=BASELINE_COLOUR, thickness=2.5, size=14)
+    ticks = alt.Chart(data_of(known)).mark_tick(color=BASELINE_COLOUR, thickness=2.5, size=14)
     ticks = ticks.encode(x=alt.X("uniform_share:Q", scale=scale, axis=axis), y=y, tooltip=tooltip)
     return alt.layer(lines, ticks, dots).properties(height=alt.Step(ROW))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import altair as alt
 import numpy as np
 
+from pages.shared.charts.rows import data_of
+
 SIDE = 64  # cells per axis at most: 4,096 in all
 HEIGHT = 380
 VEIL = "#8c8c8c"
@@ -44,7 +46,7 @@ def kept_map(
         alt.Tooltip("weight:Q", title="mean weight", format=".3~g"),
         alt.Tooltip("kept:Q", title="kept", format=".3~p"),
     ]
-    base = alt.Chart(alt.Data(values=cells))
+    base = alt.Chart(data_of(cells))
     heat = base.mark_rect().encode(**place, color=colour)
     veil = base.mark_rect(color=VEIL).encode(**place, opacity=alt.Opacity("dropped:Q", scale=None), tooltip=tooltip)
     return alt.layer(heat, veil).properties(height=HEIGHT)

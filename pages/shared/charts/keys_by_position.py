@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import altair as alt
 
+from pages.shared.charts.rows import data_of
+
 SHADES = ["#9ecae1", "#6baed6", "#3182bd", "#08519c", "#e4572e"]
 BASELINE_COLOUR = "#808080"
 HEIGHT = 260
@@ -18,7 +20,7 @@ def keys_by_position(rows: Sequence[dict], *, uniform: Sequence[dict]) -> alt.La
     named = [{"query": row["query"], "share": f"{row['percent']} %", "keys": row["keys"]} for row in rows]
     order = ["50 %", "80 %", "90 %", "95 %", "99 %"]
     lines = (
-        alt.Chart(alt.Data(values=named))
+        alt.Chart(data_of(named))
         .mark_line(point={"size": 14})
         .encode(
             x=x,
@@ -33,6 +35,6 @@ def keys_by_position(rows: Sequence[dict], *, uniform: Sequence[dict]) -> alt.La
             tooltip=["query:Q", alt.Tooltip("share:N", title="of the attention"), alt.Tooltip("keys:Q", title="keys")],
         )
     )
-    flat = alt.Chart(alt.Data(values=list(uniform))).mark_line(color=BASELINE_COLOUR, strokeDash=[4, 3], size=1.5)
+    flat = alt.Chart(data_of(list(uniform))).mark_line(color=BASELINE_COLOUR, strokeDash=[4, 3], size=1.5)
     flat = flat.encode(x=x, y=y, tooltip=[alt.Tooltip("keys:Q", title="uniform attention, 95 %")])
     return alt.layer(lines, flat).properties(height=HEIGHT)

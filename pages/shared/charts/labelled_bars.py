@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import altair as alt
 
+from pages.shared.charts.rows import data_of
+
 BAR_COLOUR, MARKED_COLOUR, BASELINE_COLOUR = "#6f7f99", "#e4572e", "#808080"
 HEIGHT = 440
 
@@ -46,9 +48,9 @@ def labelled_bars(
 
 def _bars(rows: list[dict]) -> alt.Chart:
     colours = alt.Scale(domain=["plain", "marked"], range=[BAR_COLOUR, MARKED_COLOUR])
-    return alt.Chart(alt.Data(values=rows)).mark_bar().encode(color=alt.Color("mark:N", legend=None, scale=colours))
+    return alt.Chart(data_of(rows)).mark_bar().encode(color=alt.Color("mark:N", legend=None, scale=colours))
 
 
 def _ticks(lines: list[dict]) -> alt.Chart:
-    chart = alt.Chart(alt.Data(values=lines)).mark_tick(color=BASELINE_COLOUR, thickness=3)
+    chart = alt.Chart(data_of(lines)).mark_tick(color=BASELINE_COLOUR, thickness=3)
     return chart.encode(tooltip=[alt.Tooltip("value:Q", title="uniform attention", format=".4~g")])

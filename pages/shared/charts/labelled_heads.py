@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import altair as alt
 
+from pages.shared.charts.rows import data_of
+
 PICKED = "picked"  # name of the selection a click makes; its points carry `layer` and `head`
 SELECTED_COLOUR = "#e4572e"
 # Kept apart by the three common colour deficiencies; the sinks' colour is that of every page.
@@ -22,7 +24,7 @@ def labelled_heads(
     cells = [{**one, "short": "" if one["label"] == NONE else one["label"][:2]} for one in heads]
     x = alt.X("head:O", title="head", scale=alt.Scale(domain=list(range(most))), axis=alt.Axis(labelAngle=0))
     y = alt.Y("layer:O", title="layer", scale=alt.Scale(domain=[int(layer) for layer in layers]))
-    base = alt.Chart(alt.Data(values=cells)).encode(x=x, y=y)
+    base = alt.Chart(data_of(cells)).encode(x=x, y=y)
     tooltip = [
         alt.Tooltip("layer:O", title="layer"),
         alt.Tooltip("head:O", title="head"),
@@ -39,6 +41,6 @@ def labelled_heads(
     )
     rects = rects.add_params(alt.selection_point(name=PICKED, fields=["layer", "head"], on="click"))
     texts = base.mark_text(fontSize=9, fontWeight="bold", color="#ffffff").encode(text="short:N", tooltip=tooltip)
-    frame = alt.Chart(alt.Data(values=[{"layer": selected[0], "head": selected[1]}]))
+    frame = alt.Chart(data_of([{"layer": selected[0], "head": selected[1]}]))
     frame = frame.mark_rect(filled=False, stroke=SELECTED_COLOUR, strokeWidth=2.5).encode(x=x, y=y)
     return alt.layer(rects, texts, frame).properties(height=alt.Step(CELL))

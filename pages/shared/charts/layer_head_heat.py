@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import altair as alt
 import numpy as np
 
+from pages.shared.charts.rows import data_of
+
 PICKED = "picked"  # name of the selection a click makes; its points carry `layer` and `head`
 SELECTED_COLOUR = "#e4572e"
 CELL = 18  # pixels
@@ -37,7 +39,7 @@ def layer_head_heat(
     y = alt.Y("layer:O", title="layer", scale=alt.Scale(domain=[int(layer) for layer in layers]))
     top = max((cell["value"] for cell in cells), default=1.0) or 1.0
     heat = (
-        alt.Chart(alt.Data(values=cells))
+        alt.Chart(data_of(cells))
         .mark_rect(cursor="pointer")
         .encode(
             x=x,
@@ -52,7 +54,7 @@ def layer_head_heat(
         .add_params(alt.selection_point(name=PICKED, fields=["layer", "head"], on="click"))
     )
     chosen = [{"layer": selected[0], "head": selected[1]}] if selected is not None else []
-    frame = alt.Chart(alt.Data(values=chosen)).mark_rect(filled=False, stroke=SELECTED_COLOUR, strokeWidth=2)
+    frame = alt.Chart(data_of(chosen)).mark_rect(filled=False, stroke=SELECTED_COLOUR, strokeWidth=2)
     frame = frame.encode(x=x, y=y)
     return alt.layer(heat, frame).properties(
         height=alt.Step(CELL), title=alt.TitleParams(f"{title}{note}", anchor="start", fontSize=12)

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import altair as alt
 
+from pages.shared.charts.rows import data_of
+
 DIVERGING = ("#2166ac", "#f7f7f7", "#d0611c")
 
 
@@ -24,7 +26,7 @@ def layer_position_heat(
         for name in (x, y)
     }  # fmt: skip
     return (
-        alt.Chart(alt.Data(values=list(rows)))
+        alt.Chart(data_of(list(rows)))
         .mark_rect()
         .encode(
             x=alt.X(

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import altair as alt
 
+from pages.shared.charts.rows import data_of
+
 COLOURS = ("#d0611c", "#4c78a8", "#54a24b", "#9467bd")
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3])  # nothing is said by colour alone
 BASELINE_COLOUR = "#808080"
@@ -28,7 +30,7 @@ def limit_curves(
         for limit, value in zip(limits, values, strict=True)
     ]
     lines = (
-        alt.Chart(alt.Data(values=rows))
+        alt.Chart(data_of(rows))
         .mark_line(strokeWidth=2)
         .encode(
             x=alt.X("limit:Q", title=x_title, axis=alt.Axis(tickCount=6)),
@@ -52,6 +54,6 @@ def limit_curves(
     )
     marks = [{"limit": chosen, "what": "chosen limit"}]
     marks += [{"limit": uniform, "what": "uniform attention"}] if uniform is not None else []
-    rules = alt.Chart(alt.Data(values=marks)).mark_rule(color=BASELINE_COLOUR, strokeDash=[4, 3])
+    rules = alt.Chart(data_of(marks)).mark_rule(color=BASELINE_COLOUR, strokeDash=[4, 3])
     rules = rules.encode(x="limit:Q", tooltip=[alt.Tooltip("what:N", title="line"), alt.Tooltip("limit:Q")])
     return alt.layer(lines, rules).properties(height=270)

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import altair as alt
 import numpy as np
 
+from pages.shared.charts.rows import data_of
+
 COLOURS = {
     "learned sink": "#7a3a10",
     "sink": "#d0611c",
@@ -40,7 +42,7 @@ def mass_budget(
     there = [part for part in parts if any(row["part"] == part and row["share"] > 0 for row in rows)]
     y = alt.Y("name:N", sort=names, title=bar_title, axis=alt.Axis(labelOverlap=True, labelLimit=70))
     stacked = (
-        alt.Chart(alt.Data(values=rows))
+        alt.Chart(data_of(rows))
         .mark_bar(cursor="pointer")
         .encode(
             y=y,
@@ -63,7 +65,7 @@ def mass_budget(
     )
     levels = [np.nan] * len(names) if uniform is None else uniform
     ticks = [{"name": n, "uniform": float(v)} for n, v in zip(names, levels, strict=True) if np.isfinite(v)]
-    tick = alt.Chart(alt.Data(values=ticks)).mark_tick(color=TICK_COLOUR, thickness=2, strokeDash=[3, 2])
+    tick = alt.Chart(data_of(ticks)).mark_tick(color=TICK_COLOUR, thickness=2, strokeDash=[3, 2])
     tick = tick.encode(
         y=y, x="uniform:Q", tooltip=[alt.Tooltip("uniform:Q", title="sinks under uniform attention", format=".1%")]
     )

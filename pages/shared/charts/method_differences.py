@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import altair as alt
 
+from pages.shared.charts.rows import data_of
+
 COLOURS = {"better": "#2f8f6b", "worse": "#b5493b", "no difference beyond chance": "#6f7f99", "not judged": "#6f7f99"}
 MARKS = {"better": "▲", "worse": "▼"}
 ZERO_COLOUR = "#808080"
@@ -27,7 +29,7 @@ def method_differences(rows: Sequence[dict]) -> alt.LayerChart:
     names = [row["name"] for row in shown]
     title = "change of the answer's ln probability"
     y = alt.Y("name:N", sort=names, title=None, axis=alt.Axis(labelLimit=200, labelOverlap=False))
-    base = alt.Chart(alt.Data(values=shown))
+    base = alt.Chart(data_of(shown))
     colour = alt.Color("verdict:N", legend=None, scale=alt.Scale(domain=list(COLOURS), range=list(COLOURS.values())))
     tooltip = [
         alt.Tooltip("name:N", title="method"),
@@ -36,5 +38,5 @@ def method_differences(rows: Sequence[dict]) -> alt.LayerChart:
     ]
     bars = base.mark_bar(opacity=0.8).encode(x=alt.X("difference:Q", title=title), y=y, color=colour, tooltip=tooltip)
     whiskers = base.mark_rule(size=2).encode(x="low:Q", x2="high:Q", y=y, tooltip=tooltip)
-    zero = alt.Chart(alt.Data(values=[{"zero": 0.0}])).mark_rule(color=ZERO_COLOUR, strokeDash=[4, 3])
+    zero = alt.Chart(data_of([{"zero": 0.0}])).mark_rule(color=ZERO_COLOUR, strokeDash=[4, 3])
     return alt.layer(bars, whiskers, zero.encode(x="zero:Q")).properties(height=alt.Step(28))

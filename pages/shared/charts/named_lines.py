@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import altair as alt
 
+from pages.shared.charts.rows import data_of
+
 COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"]
 DASHES = [[1, 0], [6, 2], [2, 2], [8, 2, 2, 2], [4, 4], [1, 3]]
 BASELINE_COLOUR = "#808080"
@@ -29,7 +31,7 @@ def named_lines(
     across = alt.X("x:Q", title=x, axis=alt.Axis(format=x_format), scale=alt.Scale(nice=False))
     up = alt.Y("y:Q", title=y, axis=alt.Axis(format=y_format), scale=scale)
     lines = (
-        alt.Chart(alt.Data(values=list(rows)))
+        alt.Chart(data_of(list(rows)))
         .mark_line(size=2, point={"size": 20})
         .encode(
             x=across,
@@ -50,5 +52,5 @@ def named_lines(
             ],
         )
     )
-    flat = alt.Chart(alt.Data(values=list(baseline))).mark_line(color=BASELINE_COLOUR, strokeDash=[4, 3], size=1.5)
+    flat = alt.Chart(data_of(list(baseline))).mark_line(color=BASELINE_COLOUR, strokeDash=[4, 3], size=1.5)
     return alt.layer(lines, flat.encode(x=across, y=up)).properties(height=HEIGHT)

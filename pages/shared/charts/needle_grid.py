@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import altair as alt
 
+from pages.shared.charts.rows import data_of
+
 FOUND, MISSED = "✓", "✗"
 
 
@@ -23,7 +25,7 @@ def needle_grid(rows: Sequence[dict], *, palette: str = "cividis") -> alt.LayerC
     ]
     lengths = [f"{length:,}" for length in sorted({row["length"] for row in rows})]
     depths = [f"{100 * depth:.0f} %" for depth in sorted({row["depth"] for row in rows})]
-    base = alt.Chart(alt.Data(values=cells)).encode(
+    base = alt.Chart(data_of(cells)).encode(
         x=alt.X("length:N", sort=lengths, title="length (tokens)", axis=alt.Axis(labelAngle=0)),
         y=alt.Y("depth:N", sort=depths, title="depth of the needle"),
         tooltip=[

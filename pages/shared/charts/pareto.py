@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import altair as alt
 
+from pages.shared.charts.rows import data_of
+
 PICKED = "picked"  # name of the selection a click makes; its points carry `choice` and `budget`
 COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c564b", "#7f7f7f"]
 SHAPES = ["circle", "square", "triangle-up", "cross", "diamond", "triangle-right", "triangle-down"]  # one fewer
@@ -27,7 +29,7 @@ def pareto(rows: Sequence[dict], *, selected: tuple[str, float] | None = None) -
         if value is not None and row["kept"] is not None
     ]
     titles = list(dict.fromkeys(row["title"] for row in rows))
-    base = alt.Chart(alt.Data(values=points)).encode(
+    base = alt.Chart(data_of(points)).encode(
         x=alt.X("kept:Q", title="kept, share", axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1])),
         y=alt.Y("value:Q", title="damage (nats, log)", scale=alt.Scale(type="log"), axis=alt.Axis(format="~g")),
         color=alt.Color(

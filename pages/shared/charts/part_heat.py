@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import altair as alt
 import numpy as np
 
+from pages.shared.charts.rows import data_of
+
 UNSEEN_COLOUR = "#9a9a9a"
 MANY = 24  # from here some labels are left out
 SHORT = "replace(datum.label, 'document ', '')"
@@ -36,7 +38,7 @@ def part_heat(
     y = alt.Y("giver:N", sort=list(rows), title="gives", scale=alt.Scale(domain=list(rows), **scale), axis=axis)
     names = [alt.Tooltip("giver:N", title="from"), alt.Tooltip("receiver:N", title="to")]
     heat = (
-        alt.Chart(alt.Data(values=cells))
+        alt.Chart(data_of(cells))
         .mark_rect()
         .encode(
             x=x,
@@ -50,6 +52,6 @@ def part_heat(
             tooltip=[*names, alt.Tooltip("value:Q", title="share", format=".4~p")],
         )
     )
-    grey = alt.Chart(alt.Data(values=unseen)).mark_rect(color=UNSEEN_COLOUR, opacity=0.25)
+    grey = alt.Chart(data_of(unseen)).mark_rect(color=UNSEEN_COLOUR, opacity=0.25)
     grey = grey.encode(x=x, y=y, tooltip=[*names, alt.Tooltip("why:N", title="share")])
     return alt.layer(grey, heat).properties(height=side)

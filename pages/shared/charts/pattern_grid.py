@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import altair as alt
 
+from pages.shared.charts.rows import data_of
+
 PICKED = "picked"  # name of the selection a click makes; its points carry `layer` and `head`
 SELECTED_COLOUR = "#e4572e"
 ROOM = 380  # pixels for the rows
@@ -43,7 +45,7 @@ def pattern_grid(
     x = alt.X("head:O", title="head", axis=alt.Axis(labelAngle=0))
     y = alt.Y("layer:O", title="layer", scale=alt.Scale(domain=layers))
     names = [words[name] for name in LOOK]
-    base = alt.Chart(alt.Data(values=cells)).encode(x=x, y=y)
+    base = alt.Chart(data_of(cells)).encode(x=x, y=y)
     rects = (
         base.mark_rect(cursor="pointer", stroke="#80808055", strokeWidth=0.5)
         .encode(
@@ -66,6 +68,6 @@ def pattern_grid(
         .add_params(alt.selection_point(name=PICKED, fields=["layer", "head"], on="click"))
     )
     letters = base.mark_text(fontSize=min(11, size - 2), color="#10151c", cursor="pointer").encode(text="letter:N")
-    frame = alt.Chart(alt.Data(values=[{"layer": selected[0], "head": selected[1]}]))
+    frame = alt.Chart(data_of([{"layer": selected[0], "head": selected[1]}]))
     frame = frame.mark_rect(filled=False, stroke=SELECTED_COLOUR, strokeWidth=3).encode(x=x, y=y)
     return alt.layer(rects, letters, frame).properties(height=alt.Step(size))

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import altair as alt
 
+from pages.shared.charts.rows import data_of
+
 OWN_COLOUR, OTHER_COLOUR = "#d0611c", "#808080"
 OWN, OTHERS = "measured here", "published, other models"
 
@@ -24,11 +26,11 @@ def percent_dots(rows: Sequence[dict], published: Sequence[dict]) -> alt.LayerCh
         scale=alt.Scale(domain=[OWN, OTHERS], range=[OWN_COLOUR, OTHER_COLOUR]),
         legend=alt.Legend(orient="top"),
     )
-    intervals = alt.Chart(alt.Data(values=[row for row in own if row["low"] is not None]))
+    intervals = alt.Chart(data_of([row for row in own if row["low"] is not None]))
     intervals = intervals.mark_rule(strokeWidth=3, color=OWN_COLOUR, opacity=0.6).encode(
         y=y, x=alt.X("low:Q", scale=scale), x2="high:Q"
     )
-    dots = alt.Chart(alt.Data(values=own)).mark_point(filled=True, size=110, opacity=1)
+    dots = alt.Chart(data_of(own)).mark_point(filled=True, size=110, opacity=1)
     dots = dots.encode(
         x=x,
         y=y,
@@ -41,7 +43,7 @@ def percent_dots(rows: Sequence[dict], published: Sequence[dict]) -> alt.LayerCh
             alt.Tooltip("samples:Q", title="samples"),
         ],
     )
-    beside = alt.Chart(alt.Data(values=other)).mark_point(shape="diamond", size=70, filled=False, strokeWidth=1.5)
+    beside = alt.Chart(data_of(other)).mark_point(shape="diamond", size=70, filled=False, strokeWidth=1.5)
     beside = beside.encode(
         x=x,
         y=y,

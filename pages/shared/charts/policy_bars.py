@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import altair as alt
 
+from pages.shared.charts.rows import data_of
+
 PICKED = "picked"  # name of the selection a click makes; its points carry `policy`
 SELECTED_COLOUR, OTHER_COLOUR, BASELINE_COLOUR, TICK_COLOUR = "#e4572e", "#4c78a8", "#808080", "#9467bd"
 
@@ -23,7 +25,7 @@ def policy_bars(rows: Sequence[dict], *, selected: str, uniform: float) -> alt.L
         alt.Tooltip("overlap:Q", title="overlap with them", format=".3~p"),
         alt.Tooltip("kept:Q", title="keys kept", format=".3~p"),
     ]
-    base = alt.Chart(alt.Data(values=shown)).encode(y=y)
+    base = alt.Chart(data_of(shown)).encode(y=y)
     bars = (
         base.mark_bar(cursor="pointer")
         .encode(
@@ -38,6 +40,6 @@ def policy_bars(rows: Sequence[dict], *, selected: str, uniform: float) -> alt.L
         .add_params(alt.selection_point(name=PICKED, fields=["policy"], on="click"))
     )
     ticks = base.mark_tick(color=TICK_COLOUR, thickness=2, size=14).encode(x="best_possible:Q", tooltip=tooltip)
-    rule = alt.Chart(alt.Data(values=[{"uniform": uniform}])).mark_rule(color=BASELINE_COLOUR, strokeDash=[4, 3])
+    rule = alt.Chart(data_of([{"uniform": uniform}])).mark_rule(color=BASELINE_COLOUR, strokeDash=[4, 3])
     rule = rule.encode(x="uniform:Q", tooltip=[alt.Tooltip("uniform:Q", title="uniform attention", format=".3~p")])
     return alt.layer(bars, ticks, rule).properties(height=alt.Step(21))

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import altair as alt
 
+from pages.shared.charts.rows import data_of
+
 COLOUR = "#2d6cb5"
 MARKS = ("bars", "line", "points")
 HEIGHT = 260
@@ -25,7 +27,7 @@ def query_chart(
     ]
     kind = "quantitative" if numbers and mark != "bars" else "ordinal" if numbers else "nominal"
     axis = alt.Axis(labelFontSize=size, titleFontSize=size, labelOverlap=True, labelLimit=140)
-    chart = alt.Chart(alt.Data(values=rows))
+    chart = alt.Chart(data_of(rows))
     shape = {
         "bars": chart.mark_bar(color=COLOUR),
         "line": chart.mark_line(color=COLOUR, point=len(rows) <= 60),

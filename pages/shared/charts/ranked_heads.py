@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import altair as alt
 
+from pages.shared.charts.rows import data_of
+
 PICKED = "picked"  # name of the selection a click makes; its points carry `head`
 SELECTED_COLOUR, OTHER_COLOUR, BASELINE_COLOUR = "#e4572e", "#6f7f99", "#808080"
 
@@ -27,7 +29,7 @@ def ranked_heads(
     rows = rows_of(labels, values, notes or [""] * len(labels), selected)
     names = [row["name"] for row in rows]
     bars = (
-        alt.Chart(alt.Data(values=rows))
+        alt.Chart(data_of(rows))
         .mark_bar(cursor="pointer")
         .encode(
             x=alt.X("value:Q", title=title, axis=alt.Axis(tickCount=4)),
@@ -47,7 +49,7 @@ def ranked_heads(
         )
         .add_params(alt.selection_point(name=PICKED, fields=["head"], on="click"))
     )
-    rule = alt.Chart(alt.Data(values=[{"uniform": uniform}] if uniform is not None else []))
+    rule = alt.Chart(data_of([{"uniform": uniform}] if uniform is not None else []))
     rule = rule.mark_rule(color=BASELINE_COLOUR, strokeDash=[4, 3], size=1.5).encode(
         x="uniform:Q", tooltip=[alt.Tooltip("uniform:Q", title="uniform attention", format=".4~g")]
     )

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import altair as alt
 
+from pages.shared.charts.rows import data_of
+
 PICKED = "picked"  # name of the selection a click makes; its points carry `layer` and `at`
 SINK_COLOUR, OTHER_COLOUR, BASELINE_COLOUR, SELECTED_COLOUR = "#d0611c", "#6f7f99", "#808080", "#e4572e"
 KINDS = ("sink head", "other head")
@@ -27,7 +29,7 @@ def raw_and_weighted(rows: Sequence[dict], selected: tuple[int, int] | None = No
     x = alt.X("raw:Q", title="share of attention on sinks", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%"))
     y = alt.Y("weighted:Q", title="value-weighted share", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%"))
     dots = (
-        alt.Chart(alt.Data(values=points))
+        alt.Chart(data_of(points))
         .mark_point(filled=True, size=36, opacity=0.75, cursor="pointer")
         .encode(
             x=x,
@@ -47,8 +49,8 @@ def raw_and_weighted(rows: Sequence[dict], selected: tuple[int, int] | None = No
         )
         .add_params(alt.selection_point(name=PICKED, fields=["layer", "at"], on="click"))
     )
-    equal = alt.Chart(alt.Data(values=[{"raw": 0.0, "weighted": 0.0}, {"raw": 1.0, "weighted": 1.0}]))
+    equal = alt.Chart(data_of([{"raw": 0.0, "weighted": 0.0}, {"raw": 1.0, "weighted": 1.0}]))
     equal = equal.mark_line(color=BASELINE_COLOUR, strokeDash=[4, 3]).encode(x=x, y=y)
     chosen = [point for point in points if (point["layer"], point["at"]) == selected]
-    ring = alt.Chart(alt.Data(values=chosen)).mark_point(size=120, strokeWidth=2, color=SELECTED_COLOUR)
+    ring = alt.Chart(data_of(chosen)).mark_point(size=120, strokeWidth=2, color=SELECTED_COLOUR)
     return alt.layer(equal, dots, ring.encode(x=x, y=y)).properties(height=330)

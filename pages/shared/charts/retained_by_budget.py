@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import altair as alt
 
+from pages.shared.charts.rows import data_of
+
 COLOURS = {"local": "#0072b2", "diagonal": "#56b4e9", "A-shape": "#e69f00", "block": "#009e73",
            "vertical-slash": "#cc79a7"}  # fmt: skip
 BASELINE_COLOUR = "#808080"
@@ -30,7 +32,7 @@ def retained_by_budget(
         alt.Tooltip("mass:Q", title="attention kept", format=".3~p"),
     ]
     lines = (
-        alt.Chart(alt.Data(values=rows))
+        alt.Chart(data_of(rows))
         .mark_line(size=2)
         .encode(
             x=x,
@@ -49,7 +51,7 @@ def retained_by_budget(
             tooltip=tooltip,
         )
     )
-    flat = alt.Chart(alt.Data(values=[{"pairs": 0, "mass": 0}, {"pairs": 1, "mass": 1}]))
+    flat = alt.Chart(data_of([{"pairs": 0, "mass": 0}, {"pairs": 1, "mass": 1}]))
     flat = flat.mark_line(color=BASELINE_COLOUR, strokeDash=[4, 3], size=1.5).encode(x=x, y=y)
-    rule = alt.Chart(alt.Data(values=[{"pairs": budget}])).mark_rule(color=BASELINE_COLOUR).encode(x=x)
+    rule = alt.Chart(data_of([{"pairs": budget}])).mark_rule(color=BASELINE_COLOUR).encode(x=x)
     return alt.layer(lines, flat, rule).properties(height=HEIGHT)

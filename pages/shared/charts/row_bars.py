@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import altair as alt
 import numpy as np
 
+from pages.shared.charts.rows import data_of
 from pages.shared.view_state import shorten
 
 SINK_COLOUR, OTHER_COLOUR, BASELINE_COLOUR = "#d0611c", "#6f7f99", "#808080"
@@ -33,7 +34,7 @@ def row_bars(
     ]
     names = [row["label"] for row in rows]
     bars = (
-        alt.Chart(alt.Data(values=rows))
+        alt.Chart(data_of(rows))
         .mark_bar()
         .encode(
             x=alt.X(
@@ -50,7 +51,7 @@ def row_bars(
         )
     )
     seen = int(np.count_nonzero(visible))
-    rule = alt.Chart(alt.Data(values=[{"uniform": 1 / seen}] if seen else []))
+    rule = alt.Chart(data_of([{"uniform": 1 / seen}] if seen else []))
     rule = rule.mark_rule(color=BASELINE_COLOUR, strokeDash=[4, 3], size=1.5).encode(
         y="uniform:Q", tooltip=[alt.Tooltip("uniform:Q", title="uniform attention", format=".4~g")]
     )

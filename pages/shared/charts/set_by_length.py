@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import altair as alt
 
+from pages.shared.charts.rows import data_of
+
 SINK_COLOUR, OTHER_COLOUR = "#d0611c", "#6f7f99"
 
 
@@ -14,7 +16,7 @@ def set_by_length(prompts: Sequence[dict], lengths: Sequence[dict]) -> alt.Layer
     names = list(dict.fromkeys(row["name"] for row in lengths))
     x = alt.X("name:N", sort=names, title="tokens of each prompt", axis=alt.Axis(labelAngle=0))
     scale = alt.Scale(domain=[0, 100])
-    dots = alt.Chart(alt.Data(values=list(prompts))).mark_circle(size=30, color=OTHER_COLOUR, opacity=0.5)
+    dots = alt.Chart(data_of(list(prompts))).mark_circle(size=30, color=OTHER_COLOUR, opacity=0.5)
     dots = dots.encode(
         x=x,
         y=alt.Y("percent:Q", title="heads that are sink heads (%)", scale=scale),
@@ -25,9 +27,9 @@ def set_by_length(prompts: Sequence[dict], lengths: Sequence[dict]) -> alt.Layer
             alt.Tooltip("percent:Q", title="sink heads (%)", format=".1f"),
         ],
     )
-    spread = alt.Chart(alt.Data(values=[row for row in lengths if row["from_"] is not None]))
+    spread = alt.Chart(data_of([row for row in lengths if row["from_"] is not None]))
     spread = spread.mark_rule(color=SINK_COLOUR, strokeWidth=3, opacity=0.6).encode(x=x, y="from_:Q", y2="to:Q")
-    means = alt.Chart(alt.Data(values=list(lengths))).mark_point(filled=True, size=110, color=SINK_COLOUR, opacity=1)
+    means = alt.Chart(data_of(list(lengths))).mark_point(filled=True, size=110, color=SINK_COLOUR, opacity=1)
     means = means.encode(
         x=x,
         y=alt.Y("percent:Q", scale=scale),

@@ -8,6 +8,8 @@ from itertools import pairwise
 import altair as alt
 import numpy as np
 
+from pages.shared.charts.rows import data_of
+
 PICKED = "picked"  # name of the selection a click makes; its points carry `key`
 SINK_COLOUR, OTHER_COLOUR, BASELINE_COLOUR, SELECTED_COLOUR = "#d0611c", "#6f7f99", "#808080", "#e4572e"
 COLOURS = {"key": OTHER_COLOUR, "sink": SINK_COLOUR, "learned sink": "#7a3a10"}
@@ -46,7 +48,7 @@ def sink_strip(
     kinds = [kind for kind in ("key", "sink", "learned sink") if any(row["what"] == kind for row in rows)]
     form = ".1%" if percent else ".4~g"
     bars = (
-        alt.Chart(alt.Data(values=[row for row in rows if row["value"] is not None]))
+        alt.Chart(data_of([row for row in rows if row["value"] is not None]))
         .mark_bar(cursor="pointer")
         .encode(
             x=x,
@@ -63,7 +65,7 @@ def sink_strip(
         .add_params(alt.selection_point(name=PICKED, fields=["key"], on="click"))
     )
     line = [row for row in rows if row.get("uniform") is not None]
-    baseline = alt.Chart(alt.Data(values=line)).mark_line(color=BASELINE_COLOUR, strokeDash=[4, 3], strokeWidth=1.5)
+    baseline = alt.Chart(data_of(line)).mark_line(color=BASELINE_COLOUR, strokeDash=[4, 3], strokeWidth=1.5)
     return alt.layer(bars, baseline.encode(x=x, y="uniform:Q")).properties(height=290)
 
 

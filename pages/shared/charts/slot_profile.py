@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import altair as alt
 import numpy as np
 
+from pages.shared.charts.rows import data_of
+
 BAR_COLOUR, GOLD_COLOUR, BASELINE_COLOUR, CURVE_COLOUR = "#6f7f99", "#c9a227", "#808080", "#3b6ea5"
 GOLD_MARK = "★ "
 
@@ -48,7 +50,7 @@ def slot_profile(
     x = alt.X("name:N", sort=shown, title=word, scale=alt.Scale(domain=shown), axis=axis)
     y = alt.Y("value:Q", title=title, axis=alt.Axis(format="~p", tickCount=5))
     tooltip = [alt.Tooltip("name:N", title="part"), alt.Tooltip("value:Q", title=title, format=".4~p")]
-    base = alt.Chart(alt.Data(values=rows))
+    base = alt.Chart(data_of(rows))
     colour = alt.Color(
         "what:N", legend=None, scale=alt.Scale(domain=["part", "marked"], range=[BAR_COLOUR, GOLD_COLOUR])
     )
@@ -72,7 +74,7 @@ def _band(names: list[str], low: np.ndarray, high: np.ndarray, x: alt.X) -> alt.
         alt.Tooltip("low:Q", title="95 % from", format=".4~p"),
         alt.Tooltip("high:Q", title="to", format=".4~p"),
     ]
-    chart = alt.Chart(alt.Data(values=rows)).mark_rule(color=CURVE_COLOUR, size=2)
+    chart = alt.Chart(data_of(rows)).mark_rule(color=CURVE_COLOUR, size=2)
     return chart.encode(x=x, y="low:Q", y2="high:Q", tooltip=tooltip)
 
 
@@ -82,6 +84,6 @@ def _baseline(names: list[str], uniform: np.ndarray, x: alt.X) -> alt.Chart:
         for name, value in zip(names, uniform, strict=True)
         if np.isfinite(value)
     ]
-    chart = alt.Chart(alt.Data(values=rows)).mark_line(color=BASELINE_COLOUR, strokeDash=[4, 3], size=1.5)
+    chart = alt.Chart(data_of(rows)).mark_line(color=BASELINE_COLOUR, strokeDash=[4, 3], size=1.5)
     tooltip = [alt.Tooltip("uniform:Q", title="uniform attention", format=".4~p")]
     return chart.encode(x=x, y="uniform:Q", tooltip=tooltip)

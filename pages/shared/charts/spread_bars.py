@@ -6,13 +6,15 @@ from collections.abc import Sequence
 
 import altair as alt
 
+from pages.shared.charts.rows import data_of
+
 COLOUR = "#0072b2"
 
 
 def spread_bars(rows: Sequence[dict], *, title: str) -> alt.LayerChart:
     """rows: title, retained (mean), least, most; shares."""
     names = [row["title"] for row in rows]
-    base = alt.Chart(alt.Data(values=list(rows))).encode(
+    base = alt.Chart(data_of(list(rows))).encode(
         y=alt.Y("title:N", sort=names, title=None, axis=alt.Axis(labelLimit=160)),
         tooltip=[
             alt.Tooltip("title:N", title="policy"),

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import altair as alt
 
+from pages.shared.charts.rows import data_of
+
 SINK_COLOUR, BASELINE_COLOUR = "#d0611c", "#808080"
 
 
@@ -21,9 +23,9 @@ def token_type_bars(types: Sequence[str], shares: Sequence[float], expected: Seq
         alt.Tooltip("share:Q", title="of all sinks", format=".1%"),
         alt.Tooltip("expected:Q", title="of all tokens", format=".1%"),
     ]
-    bars = alt.Chart(alt.Data(values=rows)).mark_bar(color=SINK_COLOUR)
+    bars = alt.Chart(data_of(rows)).mark_bar(color=SINK_COLOUR)
     bars = bars.encode(
         y=y, x=alt.X("share:Q", title="share of all (head, sink) pairs", axis=alt.Axis(format="%")), tooltip=tips
     )
-    ticks = alt.Chart(alt.Data(values=rows)).mark_tick(color=BASELINE_COLOUR, thickness=2)
+    ticks = alt.Chart(data_of(rows)).mark_tick(color=BASELINE_COLOUR, thickness=2)
     return alt.layer(bars, ticks.encode(y=y, x="expected:Q", tooltip=tips)).properties(height=alt.Step(22))

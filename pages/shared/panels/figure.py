@@ -15,6 +15,7 @@ import pyarrow as pa
 import streamlit as st
 
 from backend.table_files import MEDIA, WRITERS
+from pages.shared.charts.spec import spec_of
 from pages.shared.panels.terms import definitions
 from pages.shared.save_picture import save_picture
 
@@ -46,9 +47,10 @@ def figure(
         raise ValueError(f"key: expected small letters, digits and underscores, got {key!r}.")
     with st.container(key=key, gap="small"):
         if chart is not None and on_pick is not None:
-            st.altair_chart(chart, key=f"{key}_chart", on_select=on_pick, selection_mode=pick, alt=sentence)
+            spec = spec_of(chart)
+            st.vega_lite_chart(spec=spec, key=f"{key}_chart", on_select=on_pick, selection_mode=pick, alt=sentence)
         elif chart is not None:
-            st.altair_chart(chart, key=f"{key}_chart", alt=sentence)
+            st.vega_lite_chart(spec=spec_of(chart), key=f"{key}_chart", alt=sentence)
         for text in (sentence, note):
             if text:
                 st.text(text)

@@ -13,6 +13,7 @@ from backend.store import Study
 from backend.studies.random_repeat import SCORES, STUDY, Parameters
 from pages.shared.address import select
 from pages.shared.charts.layer_head_heat import PICKED, layer_head_heat
+from pages.shared.charts.spec import spec_of
 from pages.shared.view_state import Outline, ViewState, fit, without_defaults
 
 KEY = "headwater_repeat_"
@@ -71,7 +72,7 @@ def result(state: ViewState, study: Study) -> None:
             selected=(chosen["layer"], chosen["head"]),
             palette=state.palette,
         )
-        st.altair_chart(picture, key=CHART, on_select=_take_head, selection_mode=PICKED)
+        st.vega_lite_chart(spec=spec_of(picture), key=CHART, on_select=_take_head, selection_mode=PICKED)
     with numbers:
         st.text(head_sentence(chosen))
         others = [name for name in SCORES if name != score]
