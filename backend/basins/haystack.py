@@ -13,6 +13,7 @@ from backend.prompts import EncodedPrompt, Prompt, encode_draft, tokenise
 
 START = "Read the text and answer the question about it.\n\n"
 LEAST_TOKENS = 8  # no sentence of the prose has fewer
+ENOUGH = 0.8  # of the tokens that were asked for: a text of one's own that has fewer is too short
 
 
 @dataclass(frozen=True)
@@ -31,12 +32,25 @@ class Haystack:
 
 
 def haystack(
-    model: LoadedModel, needle: str, question: str, cue: str, length: int, depth: float, *, alike: int, seed: int
+    model: LoadedModel,
+    needle: str,
+    question: str,
+    cue: str,
+    length: int,
+    depth: float,
+    *,
+    alike: int | Sequence[str],
+    seed: int,
+    hay: Sequence[str] = (),
 ) -> Haystack:
-    """As many whole sentences as fit into `length` tokens, needle and look-alikes between them."""
+    """As many whole sentences as fit into `length` tokens, needle and look-alikes between them.
+
+    alike: look-alikes, or how many of the project's. hay: sentences; none = prose of the project.
+    """
     if model.tokenizer is None:
         raise Refused(f"{model.name} came without a tokenizer, so no text can be written for it.")
-    lines, others = sentences(length // LEAST_TOKENS + 1, seed), look_alikes(alike, seed)
+    lines = list(hay) or sentences(length // LEAST_TOKENS + 1, seed)
+    others = look_alikes(alike, seed) if isinstance(alike, int) else list(alike)
     low, high = 0, len(lines)
     while low < high:  # the most sentences that fit
         middle = (low + high + 1) // 2
@@ -51,6 +65,11 @@ def haystack(
         raise Refused(
             f"Needle, look-alikes and question take {len(found.token_ids):,} tokens alone; {length:,} were allowed. "
             "Choose longer texts, a shorter needle or fewer look-alikes."
+        )
+    if low == len(lines) and len(found.token_ids) < ENOUGH * length:
+        raise Refused(
+            f"With the needle the text has {len(found.token_ids):,} tokens and {length:,} were asked for. Give a "
+            "longer text or choose shorter lengths."
         )
     places = {segment.name: range(segment.start, segment.end) for segment in found.segments}
     if "needle" not in places:

@@ -11,7 +11,18 @@ import torch
 from backend.basins.captured import layer_rows
 from backend.basins.haystack import Haystack
 from backend.basins.outcome import says
-from backend.basins.passes import Prefix, Step, answer_ids, answer_logprobs, session, step, why_not_reusable, write
+from backend.basins.passes import (
+    Prefix,
+    Step,
+    answer_ids,
+    answer_logprobs,
+    session,
+    step,
+    why_not_reusable,
+    without,
+    write,
+)
+from backend.basins.readings import prefix_of
 from backend.basins.retrieval import retrieval_scores, rouge1_recall
 from backend.generate import ends_of
 from backend.interventions import Gate, Intervention
@@ -37,7 +48,7 @@ class Cell:
 
 def plain_cell(model: LoadedModel, hay: Haystack, answer: str, new_tokens: int, stop: Stop) -> Cell:
     """The answer, and what every head looked at while it was written."""
-    prefix = text_before(model, hay)
+    prefix = text_before(model, hay, stop)
     judged, written = answered(model, hay, answer, new_tokens, prefix, (), stop)
     ids, first = [*hay.encoded.token_ids, *written], hay.question
     rows = slice(len(hay.encoded.token_ids) - 1, len(ids) - 1 if written else len(ids))  # row i writes token i + 1
@@ -75,7 +86,7 @@ def masked_cell(
     stop: Stop,
 ) -> list[dict]:
     """The answer with each set of heads off while the question is read and the answer written."""
-    prefix = text_before(model, hay)
+    prefix = text_before(model, hay, stop)
     rows = []
     for name, drawn in sets.items():
         for draw, heads in enumerate(drawn):
@@ -85,14 +96,12 @@ def masked_cell(
     return rows
 
 
-def text_before(model: LoadedModel, hay: Haystack) -> Prefix | None:
-    """Everything before the question, read once. None where keys and values cannot be kept: then heads are off
-    while the text is read too."""
+def text_before(model: LoadedModel, hay: Haystack, stop: Stop) -> Prefix | None:
+    """Everything before the question; what another text began with is not read again. None where keys and values
+    cannot be kept: then heads are off while the text is read too."""
     if why_not_reusable(model) is not None:
         return None
-    ids = hay.encoded.token_ids[: hay.question]
-    with session(model):
-        return Prefix(tuple(ids), step(model, ids).cache)
+    return prefix_of(model, hay.encoded.token_ids[: hay.question], stop)
 
 
 def answered(
@@ -114,8 +123,10 @@ def answered(
         return step(model, ids[hay.question :], prefix.first(hay.question))
 
     with session(model, interventions=interventions), torch.inference_mode():
-        logprobs = answer_logprobs(model, read(), expected)
-        written = write(model, read(), new_tokens, ends_of(model), stop)
+        before = read()
+        logprobs = answer_logprobs(model, before, expected)
+        before = read() if prefix is None else without(before, len(ids))
+        written = write(model, before, new_tokens, ends_of(model), stop)
     text = model.tokenizer.decode(written, skip_special_tokens=True)
     judged = {
         "logprob": None if logprobs is None else sum(logprobs),

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from backend.basins.passes import Prefix, answer_ids, answer_logprobs, session, step, write
+from backend.basins.passes import Prefix, answer_ids, answer_logprobs, session, step, without, write
 from backend.generate import ends_of
 from backend.interventions import Intervention
 from backend.models import LoadedModel
@@ -49,9 +49,9 @@ def outcome(
             expected = answer_ids(model, encoded, answer)
             logprobs = answer_logprobs(model, before, expected)
             read += len(expected)
-            if prefix is not None and len(expected) > 1:  # take the answer off again
-                before.cache.crop(len(ids) - before.cache.get_seq_length())
-            elif prefix is None:
+            if prefix is not None:
+                before = without(before, len(ids))
+            else:
                 before = step(model, ids)
                 read += len(ids)
         written = write(model, before, new_tokens, ends_of(model), stop)

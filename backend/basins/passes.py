@@ -10,14 +10,13 @@ A key-value cache may be reused only where a token's keys depend on nothing behi
 from __future__ import annotations
 
 import copy
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from backend.capture import capture
 from backend.interventions import Intervention
@@ -83,6 +82,13 @@ def step(model: LoadedModel, token_ids: Sequence[int], cache: Any = None, *, kee
     return Step(logits, expects, found.cache if keep and model.predicts_next else None)
 
 
+def opened(cache: Any) -> Any:
+    """A cache with the same keys and values that grows without changing this one: growing makes new tensors."""
+    new = copy.copy(cache)
+    new.layers = [copy.copy(layer) for layer in cache.layers]
+    return new
+
+
 @dataclass(frozen=True, eq=False)
 class Prefix:
     """Tokens that were read, with their keys and values."""
@@ -103,37 +109,10 @@ class Prefix:
         """A cache of the first `count` tokens, free to grow; None for none."""
         if count == 0:
             return None
-        cache = copy.deepcopy(self.cache)
+        cache = opened(self.cache)
         if count < len(self.token_ids):
             cache.crop(count - len(self.token_ids))  # a negative number: so many are taken off the end
         return cache
-
-
-_prefixes: weakref.WeakKeyDictionary[nn.Module, Prefix] = weakref.WeakKeyDictionary()
-
-
-def prefix_of(model: LoadedModel, token_ids: Sequence[int]) -> Prefix:
-    """The text read, with its keys and values: from the run before where it was the same, else read now.
-
-    One per model stays in memory until `forget_prefix`. Not within a session.
-    """
-    kept = _prefixes.get(model.model)
-    if kept is None or kept.token_ids != tuple(token_ids):
-        _prefixes.pop(model.model, None)
-        with session(model):
-            kept = Prefix(tuple(token_ids), step(model, token_ids).cache)
-        _prefixes[model.model] = kept
-    return kept
-
-
-def keep_prefix(model: LoadedModel, prefix: Prefix) -> None:
-    """For the runs that follow."""
-    _prefixes[model.model] = prefix
-
-
-def forget_prefix(model: LoadedModel) -> None:
-    """Frees the memory of the prefix that was kept."""
-    _prefixes.pop(model.model, None)
 
 
 def answer_logprobs(model: LoadedModel, before: Step, answer_ids: Sequence[int]) -> list[float] | None:
@@ -146,6 +125,12 @@ def answer_logprobs(model: LoadedModel, before: Step, answer_ids: Sequence[int])
         return [first]
     found = step(model, answer_ids, before.cache).expects.logprobs(list(answer_ids))
     return None if found is None else [first, *found[1:]]
+
+
+def without(before: Step, n_tokens: int) -> Step:
+    """The step again, for which its cache has grown since: what lies behind its first n_tokens is taken off."""
+    before.cache.crop(n_tokens - before.cache.get_seq_length())
+    return before
 
 
 def write(model: LoadedModel, before: Step, most: int, ends: Sequence[int], stop: Callable[[], None]) -> list[int]:

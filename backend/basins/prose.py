@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import product
 
 import numpy as np
@@ -30,6 +31,14 @@ TOWNS = ("Harlow", "Brennick", "Osterby", "Tamsel", "Wyke", "Corran", "Ludden", 
 NEEDLE = "The number of the green locker at Harlow is {answer}."
 QUESTION = "What is the number of the green locker at Harlow?"
 CUE = "The number of the green locker at Harlow is"  # how the answer begins
+
+
+SENTENCE_END = re.compile(r"(?<=[.!?”\"])\s+")
+
+
+def sentences_in(text: str) -> list[str]:
+    """A text cut behind full stops, question marks, exclamation marks and quotation marks."""
+    return [one for one in SENTENCE_END.split(text.strip()) if one.strip()]
 
 
 def sentences(count: int, seed: int = 0) -> list[str]:

@@ -16,7 +16,8 @@ import numpy as np
 from backend.basins.calibration import DUMMY, NULL_QUERY, calibrated, null_calibrated, with_dummies
 from backend.basins.measured import AllSinks, Measured, measure
 from backend.basins.orders import prompt_from
-from backend.basins.passes import forget_prefix, prefix_of, why_not_reusable
+from backend.basins.passes import why_not_reusable
+from backend.basins.readings import forget, prefix_of
 from backend.basins.relevance import ranking, scores
 from backend.basins.slots import Slot, Slots, slots_of
 from backend.duration import duration
@@ -131,8 +132,6 @@ class Calibration(StudyDefinition):
             stop=where.stop_if_cancelled,
         )
         where.stop_if_cancelled()
-        if number == count + 2:
-            forget_prefix(model)
         which = range(count) if number in (0, count + 1) else [] if number == count + 2 else [number - 1]
         return RunResult(
             {
@@ -147,6 +146,9 @@ class Calibration(StudyDefinition):
         )
 
     def combine(self, parameters: Parameters, results: Sequence[RunResult]) -> dict[str, list[Row]]:
+    def leave(self, model: LoadedModel) -> None:
+        forget(model)
+
         given, dummies, everywhere, null = results[0], results[1:-2], results[-2], results[-1]
         parts = tuple(Slot(str(n), row["start"], row["stop"]) for n, row in enumerate(given.rows["parts"]))
         slots = Slots("part", parts, None, 0)

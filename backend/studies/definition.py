@@ -96,6 +96,10 @@ class StudyDefinition(ABC):
         """One run, 0 <= number < plan.runs. Depends on nothing but its arguments, `where.earlier` among them."""
 
     @abstractmethod
+    def leave(self, model: LoadedModel) -> None:
+        """Frees what runs kept in memory for those that follow. Called when the work ends, however it ends."""
+        return
+
     def combine(self, parameters: Any, results: Sequence[RunResult]) -> dict[str, list[Row]]:
         """The declared tables from the results of all runs, in their order."""
 

@@ -3,7 +3,9 @@
 A grid of lengths and depths. A run is one cell: a needle among look-alike needles in prose, the question behind, the
 answer written and judged; every head's retrieval score (R-01) and its mass on the needle. Then one run per cell again,
 with the strongest retrieval heads off while the question is read and the answer written, and with as many random heads
-off: only if the first hurts more do these heads fetch the answer. The text before the question is read once per run.
+off: only if the first hurts more do these heads fetch the answer. Heads are off from the question on: the text before
+it is the same in every reading of a cell, and texts of one length begin alike up to the needle. What is alike is read
+once where keys and values can be kept exactly; elsewhere every text is read whole, under its heads.
 """
 
 from __future__ import annotations
@@ -17,7 +19,10 @@ import numpy as np
 
 from backend.basins.haystack import Haystack, haystack
 from backend.basins.needle import Cell, masked_cell, plain_cell
-from backend.basins.prose import CUE, NEEDLE, QUESTION
+from backend.basins.outcome import says
+from backend.basins.passes import why_not_reusable
+from backend.basins.prose import CUE, NEEDLE, QUESTION, sentences_in
+from backend.basins.readings import forget, kept_mb, room_mb
 from backend.basins.retrieval import KEPT_ROUGE, auroc
 from backend.duration import duration
 from backend.errors import Refused
@@ -41,7 +46,9 @@ class Parameters:
     question: str = QUESTION
     cue: str = CUE  # how the answer begins, behind "Answer:"; may be empty
     answer: str = "4718"
-    look_alikes: int = 4
+    look_alikes: int = 4  # of the project
+    others: tuple[str, ...] = ()  # look-alikes of one's own, instead
+    hay: str = ""  # what it is hidden in; empty = prose of the project
     new_tokens: int = 12
     heads_off: int = 10
     draws: int = 2  # random sets of heads
@@ -49,7 +56,7 @@ class Parameters:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("lengths", "depths"):  # JSON gives lists
+        for name in ("lengths", "depths", "others"):  # JSON gives lists
             object.__setattr__(self, name, tuple(getattr(self, name)))
         if not self.lengths or not all(type(one) is int and one >= 64 for one in self.lengths):
             raise Refused(f"lengths: expected whole numbers of 64 or more, got {list(self.lengths)}.")
@@ -58,8 +65,10 @@ class Parameters:
         for name in ("needle", "question", "answer"):
             if not str(getattr(self, name)).strip():
                 raise Refused(f"{name}: expected some text.")
-        if " ".join(self.answer.casefold().split()) not in " ".join(self.needle.casefold().split()):
+        if not says(self.needle, self.answer):
             raise Refused("answer: expected words of the needle; otherwise it cannot be found in the text.")
+        if says(" ".join((self.hay, self.question, self.cue, *self.others)), self.answer):
+            raise Refused("answer: text, look-alikes, question or cue hold it too, so finding it would say nothing.")
         for name, least, most in (
             ("look_alikes", 0, 14),
             ("new_tokens", 1, 50),
@@ -73,6 +82,17 @@ class Parameters:
     def cells(self) -> list[tuple[int, float]]:
         """(length, depth), short ones first."""
         return [(length, depth) for length in self.lengths for depth in self.depths]
+
+    @property
+    def order(self) -> list[int]:
+        """Numbers of the cells as they are read: long ones first, they gain most from being kept; and of one length the
+        deepest needle first, because before it stands all that the others begin with."""
+        return sorted(range(len(self.cells)), key=lambda at: (-self.cells[at][0], -self.cells[at][1]))
+
+    def shared(self, cell: int) -> float:
+        """Share of a cell's text that the text read before it begins with."""
+        length, depth = self.cells[cell]
+        return depth if any(other == length and deeper > depth for other, deeper in self.cells) else 0.0
 
 
 HEAD = {"layer": Column("int", "the model's own number"), "head": Column("int", "query head")}
@@ -123,6 +143,7 @@ class NeedleSweep(StudyDefinition):
     question = "Does the model find one sentence in a long text, and which heads fetch it?"
     Parameters = Parameters
     tables = TABLES
+    version = 2
 
     def subject(self, parameters: Parameters) -> str:
         return f"{min(parameters.lengths):,} to {max(parameters.lengths):,} tokens"
@@ -136,16 +157,25 @@ class NeedleSweep(StudyDefinition):
             raise Refused(f"{longest:,} tokens and an answer do not fit: {model.name} takes {most:,}. Shorten them.")
         for depth in parameters.depths:  # refused now rather than in the middle
             self.text(model, parameters, min(parameters.lengths), depth)
+        if parameters.hay:
+            self.text(model, parameters, longest, parameters.depths[0])
         one = estimate(model, longest, Options(exact_maps="none"))
-        reading = sum(work(model, length) / speed(model) + RUN_SECONDS for length, _ in parameters.cells)
-        steps = parameters.new_tokens * len(parameters.cells) * STEP_SECONDS
-        rounds = 1 + (1 if parameters.causal_check else 0)
-        answers = 1 + ((1 + parameters.draws) if parameters.causal_check else 0)
-        seconds, runs = rounds * reading + answers * steps, rounds * len(parameters.cells)
+        reuse, cells = why_not_reusable(model), len(parameters.cells)
+        shared = [parameters.shared(at) if reuse is None else 0.0 for at in range(cells)]
+        new = sum((1 - part) * length for part, (length, _) in zip(shared, parameters.cells, strict=True))
+        kept = min(kept_mb(model, new), room_mb(model)) if reuse is None else 0.0
+        whole = [work(model, length) / speed(model) for length, _ in parameters.cells]
+        first = sum((1 - part) * one for part, one in zip(shared, whole, strict=True))
+        again = first * (1 - kept / kept_mb(model, new)) if reuse is None else sum(whole)
+        checks = 1 if parameters.causal_check else 0
+        answers = 1 + checks * (1 + parameters.draws)
+        each = RUN_SECONDS + parameters.new_tokens * STEP_SECONDS
+        seconds, runs = first + checks * again + cells * answers * each, (1 + checks) * cells
         words = f"{len(parameters.lengths)} lengths x {len(parameters.depths)} depths"
         check = ", then again with heads off" if parameters.causal_check else ""
-        words = f"{words}{check} · {runs} runs · about {duration(seconds)} · 1 MB"
-        return Plan(runs, longest, seconds, 2 * one.memory_mb, 1.0, words)
+        how = "what texts share is read once" if reuse is None else f"every text is read whole, because {reuse}"
+        words = f"{words}{check} · {runs} runs, {how} · about {duration(seconds)} · 1 MB on disk"
+        return Plan(runs, longest, seconds, 2 * one.memory_mb + kept, 1.0, words)
 
     def text(self, model: LoadedModel, parameters: Parameters, length: int, depth: float) -> Haystack:
         return haystack(
@@ -155,31 +185,41 @@ class NeedleSweep(StudyDefinition):
             parameters.cue,
             length,
             depth,
-            alike=parameters.look_alikes,
+            alike=parameters.others or parameters.look_alikes,
             seed=parameters.seed,
+            hay=sentences_in(parameters.hay),
         )
 
     def run(self, model: LoadedModel, parameters: Parameters, number: int, where: Surroundings) -> RunResult:
-        cells = parameters.cells
-        cell = number % len(cells)
+        cells, order = parameters.cells, parameters.order
+        cell = order[number % len(cells)]
         hay = self.text(model, parameters, *cells[cell])
         if number < len(cells):
             found = plain_cell(model, hay, parameters.answer, parameters.new_tokens, where.stop_if_cancelled)
             return RunResult({"cells": [cell_row(parameters, cell, hay, found)], "heads": head_rows(found)})
-        sets = heads_off(parameters, [where.earlier[at] for at in range(len(cells))])
+        sets = heads_off(parameters, in_order(parameters, [where.earlier[at] for at in range(len(cells))]))
         rows = masked_cell(model, hay, parameters.answer, parameters.new_tokens, sets, where.stop_if_cancelled)
         return RunResult({"masked": [{"cell": cell, **row} for row in rows]})
 
+    def leave(self, model: LoadedModel) -> None:
+        forget(model)
+
     def combine(self, parameters: Parameters, results: Sequence[RunResult]) -> dict[str, list[Row]]:
-        plain = results[: len(parameters.cells)]
+        count = len(parameters.cells)
+        plain = in_order(parameters, results[:count])
         cells = [result.rows["cells"][0] for result in plain]
-        masked = [row for result in results[len(plain) :] for row in result.rows["masked"]]
+        masked = [row for result in in_order(parameters, results[count:]) for row in result.rows["masked"]]
         check = [{"off": "nothing", "heads": 0, **judged(cells)}]
         for name in SUPPRESSED if masked else ():
             rows = [row for row in masked if row["off"] == name]
             sets = heads_off(parameters, plain)
             check.append({"off": name, "heads": len(next(iter(sets[name]), ())), **judged(rows)})
         return {"cells": cells, "heads": head_table(plain), "masked": masked, "causal_check": check}
+
+
+def in_order(parameters: Parameters, results: Sequence[RunResult]) -> list[RunResult]:
+    """The results of one run per cell by the number of the cell; none where there are none."""
+    return [result for _, result in sorted(zip(parameters.order, results, strict=False), key=lambda one: one[0])]
 
 
 def cell_row(parameters: Parameters, cell: int, hay: Haystack, found: Cell) -> Row:

@@ -122,7 +122,10 @@ def discard_study(id: str, library: Library) -> None:
 def carry_on(work: Work, place: Workplace, needed: Plan) -> Study:
     """The runs that are not done yet, then publishing."""
     with place.locked():
-        results = list(runs(work, place, needed))
+        try:
+            results = list(runs(work, place, needed))
+        finally:
+            work.definition.leave(work.model)
         work.progress("save", needed.runs, needed.runs, None)
         try:
             publish(work, place.begun, needed, results, work.library)

@@ -25,8 +25,15 @@ RANKED = 15
 def parameters() -> Parameters | None:
     """Draws the choices; None where they are refused, and why."""
     plain = Parameters()
+    lengths = st.pills(
+        "Lengths (tokens)",
+        LENGTHS,
+        default=list(plain.lengths),
+        selection_mode="multi",
+        format_func=lambda length: f"{length:,}",
+        key=KEY + "lengths",
+    )
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        lengths = st.multiselect("Lengths (tokens)", LENGTHS, list(plain.lengths), key=KEY + "lengths")
         depths = st.number_input("Depths", 1, 21, len(plain.depths), key=KEY + "depths")
         alike = st.number_input("Look-alikes", 0, 14, plain.look_alikes, key=KEY + "alike")
         off = st.number_input("Heads off", 1, 1000, plain.heads_off, key=KEY + "off")
@@ -34,6 +41,11 @@ def parameters() -> Parameters | None:
     question = st.text_input("Question", plain.question, key=KEY + "question", max_chars=500)
     cue = st.text_input("How the answer begins (may be empty)", plain.cue, key=KEY + "cue", max_chars=200)
     answer = st.text_input("Answer (words of the needle)", plain.answer, key=KEY + "answer", max_chars=200)
+    with st.expander("Text and look-alikes of your own"):
+        hay = st.text_area("Text that hides it (left empty: prose written for Headwater)", key=KEY + "hay")
+        others = st.text_area(
+            "Look-alikes, one a line (left empty: as many of Headwater's as above)", key=KEY + "others"
+        )
     try:
         return Parameters(
             lengths=tuple(sorted(lengths)),
@@ -43,6 +55,8 @@ def parameters() -> Parameters | None:
             cue=cue,
             answer=answer,
             look_alikes=int(alike),
+            others=tuple(line.strip() for line in (others or "").splitlines() if line.strip()),
+            hay=hay or "",
             heads_off=int(off),
         )
     except Refused as error:

@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from backend.basins.calibration import DUMMY, with_dummies
-from backend.basins.passes import prefix_of, session, step, why_not_reusable
+from backend.basins.passes import session, step, why_not_reusable
+from backend.basins.readings import prefix_of
 from backend.basins.slots import slots_of
 from backend.errors import Refused
 from backend.models import LoadedModel

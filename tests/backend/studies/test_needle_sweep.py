@@ -1,5 +1,7 @@
 """The needle sweep on a model whose copying head is known; texts, scores, refusals; carried on after a stop."""
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -19,6 +21,7 @@ from backend.studies.needle_sweep import STUDY, Parameters
 from tests.backend.studies.hand_set import VOCABULARY, hand_set_model
 from tests.backend.tiny import build
 from tests.backend.tiny_tokenizers import byte_level
+from tests.conftest import ROOT
 
 WORDS = Parameters(
     lengths=(64, 90),
@@ -43,9 +46,13 @@ def words() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names)
 
 
+def copying_model() -> LoadedModel:
+    return LoadedModel.wrap(hand_set_model(previous=8.0, induction=16.0), words())
+
+
 @pytest.fixture(scope="module")
 def copying():
-    return LoadedModel.wrap(hand_set_model(previous=8.0, induction=16.0), words())
+    return copying_model()
 
 
 @pytest.fixture(scope="module")
@@ -105,6 +112,19 @@ def test_needles_are_found_by_offsets():
         assert "".join(token.text for token in tokens[found.question :]).endswith(f"Answer: {CUE}")
 
 
+def test_text_and_look_alikes_of_ones_own():
+    model = LoadedModel.wrap(build("llama", vocab_size=300, max_position_embeddings=2000), byte_level())
+    hay = " ".join(f"The cat sat on mat number {number}!" for number in range(80))
+    mine = Parameters(lengths=(600,), depths=(0.5,), hay=hay, others=("The number of the red door is 12.",))
+    found = STUDY.text(model, mine, 600, 0.5)
+    tokens = found.encoded.tokens
+    assert "".join(tokens[at].text for at in found.others[0]).strip() == mine.others[0] and len(found.others) == 1
+    assert "The cat sat on mat number 3!" in found.encoded.text and "harbour" not in found.encoded.text
+    assert "".join(tokens[at].text for at in found.needle).strip() == mine.needle
+    with pytest.raises(Refused, match="tokens and 1,800 were asked for"):
+        STUDY.plan(model, replace(mine, lengths=(1800,), hay="A short text."))
+
+
 def test_the_prose_does_not_repeat_itself_and_hides_no_second_answer():
     lines = sentences(500)
     assert len(set(lines)) == 500 and lines != sentences(500, seed=1) and lines == sentences(500)
@@ -128,6 +148,61 @@ def test_a_stopped_sweep_is_carried_on(copying, study, data_folder):
         assert carried.table(table).equals(study.table(table))
 
 
+CHILD = """
+import sys, time
+from backend.store import Library
+from backend.studies import run_study
+from tests.backend.studies.test_needle_sweep import STUDY, WORDS, copying_model
+
+def told(step, done, runs, left):
+    print(done, flush=True)
+    if done == int(sys.argv[2]):
+        time.sleep(600)  # until it is killed
+
+run_study(STUDY, copying_model(), WORDS, library=Library(sys.argv[1]), progress=told)
+"""
+
+
+def test_a_killed_sweep_is_carried_on_and_loses_at_most_one_run(copying, study, data_folder):
+    """Killed with SIGKILL in the causal check, when five of eight runs were done and the sixth had begun."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", CHILD, str(data_folder), "5"], stdout=subprocess.PIPE, text=True, cwd=str(ROOT)
+    )
+    try:
+        assert [process.stdout.readline().strip() for _ in range(6)] == ["0", "1", "2", "3", "4", "5"]
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+    library, told = Library(data_folder), []
+    (place,) = unfinished(library)
+    assert not place.under_way() and library.list() == [] and list(place.done()) == [0, 1, 2, 3, 4]
+    carried = run_study(
+        STUDY, copying, WORDS, library=library, progress=lambda step, done, runs, left: told.append((step, done))
+    )
+    assert [done for step, done in told if step == "runs"] == [5, 6, 7] and carried.id == place.begun.id
+    for table in ("cells", "heads", "masked", "causal_check"):
+        assert carried.table(table).equals(study.table(table))
+
+
+def test_texts_are_read_from_the_deepest_needle_on_and_told_in_their_order(copying, study):
+    assert [WORDS.cells[at] for at in WORDS.order] == [(90, 1.0), (90, 0.0), (64, 1.0), (64, 0.0)]
+    rows = study.table("cells").to_pylist()
+    assert [(row["cell"], row["length"], row["depth"]) for row in rows] == [
+        (at, length, depth) for at, (length, depth) in enumerate(WORDS.cells)
+    ]
+    assert [row["cell"] for row in study.table("masked").to_pylist()] == [0, 0, 1, 1, 2, 2, 3, 3]
+
+
+def test_what_texts_share_is_in_the_plan(copying):
+    """Of the default, texts of one length share 3/4, 1/2, 1/4 and 0 with the text read before them."""
+    plain = Parameters()
+    assert [plain.shared(at) for at in range(5)] == [0.0, 0.25, 0.5, 0.75, 0.0]
+    windowed = LoadedModel.wrap(build("mistral", sliding_window=8, vocab_size=VOCABULARY), words())
+    assert "what texts share is read once" in STUDY.plan(copying, WORDS).sentence
+    assert "every text is read whole, because some of its layers forget" in STUDY.plan(windowed, WORDS).sentence
+
+
 def test_auroc_and_rouge():
     assert auroc([0.1, 0.9, 0.4, 0.8], [False, True, False, True]) == 1
     assert auroc([0.5, 0.5], [True, False]) == 0.5
@@ -143,6 +218,8 @@ def test_auroc_and_rouge():
         ({"answer": "9"}, "words of the needle"),
         ({"question": " "}, "expected some text"),
         ({"look_alikes": 99}, "look_alikes"),
+        ({"others": ("The number of the red locker is 4718.",)}, "hold it too"),
+        ({"hay": "Nobody knew. It was 4718, they said."}, "hold it too"),
     ],
 )
 def test_bad_parameters_are_refused_in_words(changes, words):
