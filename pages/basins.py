@@ -6,6 +6,7 @@ import streamlit as st
 
 from pages.shared.frame import frame, opened
 from pages.shared.panels.basin_calibration import basin_calibration
+from pages.shared.panels.basin_data import has_documents
 from pages.shared.panels.basin_distance import basin_distance
 from pages.shared.panels.basin_encoder import basin_encoder
 from pages.shared.panels.basin_helps import basin_helps
@@ -34,7 +35,7 @@ DRAW = {
     "encoder": basin_encoder,
 }
 
-state = frame("basins", selectors=("kind", "layer", "head", "sinkfree_on"), parts=PARTS)
+state = frame("basins", selectors=("kind", "layer", "head", "sinkfree_on"), parts=PARTS, prefers=has_documents)
 analysis = opened(state)
 st.text("Which parts of the prompt does the model look at, and which does it overlook?")
 part = part_choice(state, PARTS)

@@ -16,7 +16,7 @@ from backend.studies.workplace import unfinished
 
 __all__ = ["StudyDefinition", "all", "discard_study", "resume_study", "run_study", "unfinished"]
 
-HELPERS = {"definition", "running", "words", "workplace"}
+HELPERS = {"definition", "refusals", "running", "words", "workplace"}
 
 
 @cache

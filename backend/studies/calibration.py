@@ -22,11 +22,12 @@ from backend.basins.relevance import ranking, scores
 from backend.basins.slots import Slot, Slots, slots_of
 from backend.duration import duration
 from backend.errors import Refused
-from backend.estimate import attention_layers, estimate, speed, work
+from backend.estimate import estimate, speed, work
 from backend.models import LoadedModel
 from backend.options import Options
 from backend.prompts import EncodedPrompt, Prompt, encode, tokenise
 from backend.studies.definition import Column, Plan, Row, RunResult, StudyDefinition, Surroundings
+from backend.studies.refusals import require_one_stack
 
 RUN_SECONDS = 0.15
 LOOKS = ("question", "last")
@@ -145,10 +146,10 @@ class Calibration(StudyDefinition):
             }
         )
 
-    def combine(self, parameters: Parameters, results: Sequence[RunResult]) -> dict[str, list[Row]]:
     def leave(self, model: LoadedModel) -> None:
         forget(model)
 
+    def combine(self, parameters: Parameters, results: Sequence[RunResult]) -> dict[str, list[Row]]:
         given, dummies, everywhere, null = results[0], results[1:-2], results[-2], results[-1]
         parts = tuple(Slot(str(n), row["start"], row["stop"]) for n, row in enumerate(given.rows["parts"]))
         slots = Slots("part", parts, None, 0)
@@ -193,8 +194,7 @@ class Calibration(StudyDefinition):
 def read_prompt(model: LoadedModel, parameters: Parameters) -> tuple[Prompt, EncodedPrompt, Slots]:
     """Refused where the prompt has no parts or the model no rows of a question."""
     prompt = prompt_from(parameters.prompt)
-    if {layer.kind for layer in attention_layers(model)} != {"self"}:
-        raise Refused("This study reads one stack of layers; this model has several, or no softmax attention.")
+    require_one_stack(model, "This study")
     encoded = encode(model, prompt)
     return prompt, encoded, slots_of(encoded.segments, encoded.tokens)
 
@@ -202,7 +202,10 @@ def read_prompt(model: LoadedModel, parameters: Parameters) -> tuple[Prompt, Enc
 def null_prompt(prompt: Prompt, parameters: Parameters) -> Prompt:
     """The same prompt with a question that asks nothing."""
     if prompt.question is None:
-        raise Refused("Calibration needs a question of its own: give documents or examples with a question.")
+        raise Refused(
+            "Calibration needs a question that can be taken out, and parts that a dummy can stand for: give documents "
+            "or examples with a question of its own."
+        )
     return replace(prompt, question=NULL_QUERY)
 
 

@@ -1,9 +1,9 @@
 """Permutation: does a part get attention for what it says or for where it stands?
 
-The parts of a prompt (documents, few-shot examples, paragraphs) are read in several cyclic shifts, so that each visits
-each place. The mean over the shifts is what the place gives whatever stands there (B-01); an additive fit tells the two
-apart for every head and says how much of the differences it explains. With a reference answer its probability is
-measured in every shift. Every shift is read whole: only the instruction before the parts stays the same.
+The parts of a prompt (documents, few-shot examples, paragraphs, rounds of a chat) are read in several cyclic shifts, so
+that each visits each place. The mean over the shifts is what the place gives whatever stands there (B-01); an additive
+fit tells the two apart for every head and says how much of the differences it explains. With a reference answer its
+probability is measured in every shift. Every shift is read whole: only what stands before the parts stays the same.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from backend.basins.captured import SINKS_REQUEST, layer_rows, layer_sinks, part_shares
-from backend.basins.orders import cyclic, ordered, parts_of, prompt_from
+from backend.basins.orders import cyclic, ordered, parts_of, places_in, prompt_from, refuse_what_changes
 from backend.basins.passes import answer_ids, answer_logprobs, session, step
 from backend.basins.permuted import LOOKS, combined
-from backend.basins.slots import Slots, slots_of
+from backend.basins.slots import Slots
 from backend.duration import duration
 from backend.errors import Refused
-from backend.estimate import attention_layers, estimate, speed, work
+from backend.estimate import estimate, speed, work
 from backend.models import LoadedModel
 from backend.options import Options
 from backend.prompts import EncodedPrompt, encode
 from backend.studies.definition import Column, Plan, Row, RunResult, StudyDefinition, Surroundings
+from backend.studies.refusals import require_one_stack
 from backend.types import LayerCapture
 
 RUN_SECONDS = 0.15  # what a run takes however short it is
@@ -34,7 +35,7 @@ RUN_SECONDS = 0.15  # what a run takes however short it is
 class Parameters:
     """What a person may choose."""
 
-    prompt: dict | None = None  # Prompt fields: documents or examples with a question, or a text of paragraphs
+    prompt: dict | None = None  # Prompt fields: documents or examples with a question, a text of paragraphs or a chat
     answer: str | None = None  # reference answer; None: only attention is reported
     shifts: int | None = None  # None = all; else so many, evenly spread
 
@@ -114,16 +115,19 @@ class Permutation(StudyDefinition):
     tables = TABLES
 
     def subject(self, parameters: Parameters) -> str:
-        return str((parameters.prompt or {}).get("question") or (parameters.prompt or {}).get("text") or "")
+        prompt = parameters.prompt or {}
+        asked = prompt["chat"][-1:] if isinstance(prompt.get("chat"), list) else []
+        return str(prompt.get("question") or prompt.get("text") or "".join(turn["content"] for turn in asked))
 
     def plan(self, model: LoadedModel, parameters: Parameters) -> Plan:
         prompt = prompt_from(parameters.prompt)
-        if {layer.kind for layer in attention_layers(model)} != {"self"}:
-            raise Refused("This study reads one stack of layers; this model has several, or no softmax attention.")
+        require_one_stack(model, "This study")
         if parameters.answer is not None and not model.predicts_next:
             raise Refused(f"{model.name} predicts no next token: leave the reference answer out.")
         orders = cyclic(len(parts_of(prompt)), parameters.shifts)
-        longest = max(len(encode(model, ordered(prompt, order)).token_ids) for order in orders)
+        read = [encode(model, ordered(prompt, order)) for order in orders]
+        refuse_what_changes(prompt, orders, read)
+        longest = max(len(one.token_ids) for one in read)
         one = estimate(model, longest, Options(exact_maps="none"))
         seconds = len(orders) * (RUN_SECONDS + work(model, longest) / speed(model))
         disk = 1 + len(orders) * len(orders[0]) * one.n_heads * 40e-6
@@ -134,8 +138,9 @@ class Permutation(StudyDefinition):
     def run(self, model: LoadedModel, parameters: Parameters, number: int, where: Surroundings) -> RunResult:
         prompt = prompt_from(parameters.prompt)
         order = cyclic(len(parts_of(prompt)), parameters.shifts)[number]
-        encoded = encode(model, ordered(prompt, order))
-        slots = slots_of(encoded.segments, encoded.tokens)
+        moved = ordered(prompt, order)
+        encoded = encode(model, moved)
+        slots = places_in(moved, encoded)
         heads: list[tuple[int, int]] = []
         shares: dict[str, list[np.ndarray]] = {name: [] for name in SEEN}
         uniform: dict[str, list[np.ndarray]] = {name: [] for name in SEEN}

@@ -37,14 +37,22 @@ EMBEDDED = PAGES / "shared" / "look" / "embed.css"
 OFFERED = 100  # analyses in the list on the left
 
 
-def frame(page: str, *, selectors: tuple[str, ...] = ALL, parts: Mapping[str, str] | None = None) -> ViewState:
+def frame(
+    page: str,
+    *,
+    selectors: tuple[str, ...] = ALL,
+    parts: Mapping[str, str] | None = None,
+    prefers: Callable[[Analysis], bool] | None = None,
+    own: Callable[[ViewState, Analysis], tuple[ViewState, list[str]]] | None = None,
+) -> ViewState:
     """Draws the frame of a page that shows one analysis; returns the fitted view, ends the run where there is none.
 
-    parts: name -> title of those of which the page shows one at a time, the default first."""
+    parts: name -> title of those of which the page shows one at a time, the default first. prefers: which of the
+    bundled analyses is shown where the address names none. own: fits the parameters that the page adds."""
     _configure(page)
     forget_told()
     wanted, notices = read(page)
-    found, more = open_for(wanted)
+    found, more = open_for(wanted, prefers)
     notices += more
     if found is None:
         _head(page, wanted, None, {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from threading import Timer
@@ -54,8 +55,10 @@ def signs_in() -> bool:
         return False
 
 
-def open_for(state: ViewState) -> tuple[Opened | None, list[str]]:
-    """The analysis of an address, else a bundled or the newest one, None where there is none; and what to say."""
+def open_for(state: ViewState, prefers: Callable[[Analysis], bool] | None = None) -> tuple[Opened | None, list[str]]:
+    """The analysis of an address, else a bundled or the newest one, None where there is none; and what to say.
+
+    prefers: of the bundled ones that may stand in, the first of which this is true comes first."""
     notices: list[str] = []
     if state.analysis is not None:
         try:
@@ -67,6 +70,9 @@ def open_for(state: ViewState) -> tuple[Opened | None, list[str]]:
     member = _member_for(state, {entry.id for entry in entries})
     candidates = [entry.id for entry in sorted(entries, key=lambda entry: entry.id not in bundled)[:TRIED]]
     for id in [member, *candidates] if member is not None else candidates:
+    if prefers is not None and member is None:
+        preferred = _preferred(tuple(id for id in candidates if id in bundled), prefers, prefers.__name__)
+        candidates.sort(key=lambda id: id != preferred)
         try:
             found = _with_maps(id)
         except (NotFound, Damaged, NewerFile):
@@ -79,6 +85,16 @@ def open_for(state: ViewState) -> tuple[Opened | None, list[str]]:
 
 
 def _member_for(state: ViewState, there: set[str]) -> str | None:
+@st.cache_data(show_spinner=False)
+def _preferred(bundled: tuple[str, ...], _prefers: Callable[[Analysis], bool], name: str) -> str | None:
+    """The first bundled analysis that a page prefers; these never change while the process runs."""
+    for id in bundled:
+        with suppress(NotFound, Damaged, NewerFile):
+            if _prefers(_with_maps(id).analysis):
+                return id
+    return None
+
+
     """The first analysis out of `there` that the study of an address kept, whichever parameter names the study."""
     for id in (state.study, state.analysis):
         if id is None:

@@ -8,7 +8,7 @@ from backend.prompts import Prompt
 from backend.store import Library
 from tests.backend.tiny import build
 from tests.backend.tiny_tokenizers import byte_level
-from tests.stored import HOSTILE
+from tests.stored import HOSTILE, store
 
 DOCUMENTS = ["the cat sat", "on the mat .", HOSTILE, "unable table", "the cat sat"]
 
@@ -64,6 +64,22 @@ def test_a_prompt_of_one_part_is_refused_in_words(open_page, library, texts):
     app = open_page("basins", analysis=library.plain)
     assert not app.exception
     assert any("This prompt has one part only" in text for text in texts(app).plain)
+
+
+def test_without_an_analysis_in_the_address_one_with_documents_is_shown(
+    open_page, model, library, texts, tmp_path, monkeypatch
+):
+    store(tmp_path, id="bundled-a", title="A story", n_tokens=20)
+    analyse(model, Prompt(documents=DOCUMENTS, question="the cat ?"), library=Library(tmp_path))
+    monkeypatch.setattr("backend.shelf.bundled_folder", lambda: tmp_path)
+    app = open_page("basins")
+    assert not app.exception
+    said = texts(app).plain
+    assert any("A bundled analysis is shown" in text for text in said)
+    assert any("gets most from all tokens of the question" in text for text in said)
+    assert "analysis" not in app.query_params
+    other = open_page("sinks")
+    assert not other.exception and any("20 rows" in text for text in texts(other).plain)
 
 
 def test_one_document_has_no_basin(open_page, model, library, texts):

@@ -31,6 +31,11 @@ class BasinView:
         return (None if self.scope == "model" else state.layer, state.head if self.scope == "head" else None)
 
 
+def has_documents(analysis: Analysis) -> bool:
+    """Whether its prompt is documents with a question, which every part of the page can show."""
+    return any(segment.kind == "document" for segment in analysis.segments())
+
+
 def slots_in(analysis: Analysis) -> Slots:
     """The parts of the prompt; Refused in words where there is one only."""
     return slots_of(analysis.segments(), analysis.tokens_list())

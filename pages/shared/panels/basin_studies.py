@@ -6,7 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from backend.basins.orders import parts_of, prompt_from
+from backend.basins.orders import part_word, parts_of, prompt_from
 from backend.errors import HeadwaterError
 from pages.shared.view_state import ViewState
 
@@ -60,8 +60,7 @@ def view_name(state: ViewState) -> str:
 def part_names(parameters: dict) -> list[str]:
     """Names of the parts in the order given."""
     prompt = prompt_from(parameters["prompt"])
-    word = "document" if prompt.documents is not None else "example" if prompt.examples is not None else "paragraph"
-    return [f"{word} {number}" for number in range(1, len(parts_of(prompt)) + 1)]
+    return [f"{part_word(prompt)} {number}" for number in range(1, len(parts_of(prompt)) + 1)]
 
 
 def gold_of(state: ViewState, count: int) -> int | None:

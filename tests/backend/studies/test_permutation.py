@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from backend.basins.orders import cyclic, ordered, prompt_from
+from backend.basins.orders import cyclic, ordered, places_in, prompt_from
 from backend.basins.permuted import LOOKS, combined
 from backend.basins.slots import slots_of
 from backend.errors import Refused
@@ -15,7 +15,8 @@ from backend.studies.permutation import STUDY, Parameters
 from tests.backend.basins.test_basin import dense_view
 from tests.backend.eager import eager_maps
 from tests.backend.tiny import build
-from tests.backend.tiny_tokenizers import byte_level, wordpiece
+from tests.backend.tiny_tokenizers import CHAT as TEMPLATE
+from tests.backend.tiny_tokenizers import byte_level, sentencepiece, wordpiece
 
 DOCUMENTS = ["the cat sat", "on the mat .", "hello world of text", "unable table"]
 PROMPT = {"documents": DOCUMENTS, "question": "the cat sat on ?"}
@@ -166,3 +167,69 @@ def test_combined_without_any_difference_has_no_r2():
     ]
     found = combined(masses, shifts)
     assert all(row["r2"] is None for row in found["model"])
+
+
+CHAT = [
+    {"role": "system", "content": "hello world"},
+    {"role": "user", "content": "the cat sat"},
+    {"role": "assistant", "content": "on the mat ."},
+    {"role": "user", "content": "unable table"},
+    {"role": "assistant", "content": "able"},
+    {"role": "assistant", "content": "hello text"},
+    {"role": "user", "content": "the mat ?"},
+]
+FIRST_IS_ANOTHER = (
+    "{% for m in messages %}{{ loop.index if m.role == 'assistant' else '' }} {{ m.content }}\n{% endfor %}"
+)
+
+
+def chatting(template: str) -> LoadedModel:
+    return LoadedModel.wrap(
+        build("llama", vocab_size=300, max_position_embeddings=400), byte_level(chat_template=template)
+    )
+
+
+def test_rounds_of_a_chat_change_places_whole_between_the_system_and_the_question():
+    model, prompt = chatting(TEMPLATE), prompt_from({"chat": CHAT})
+    moved = ordered(prompt, [1, 0])
+    assert moved.chat == [CHAT[0], *CHAT[3:6], *CHAT[1:3], CHAT[6]]
+    encoded = encode(model, moved)
+    places = places_in(moved, encoded)
+    read = ["".join(token.text for token in encoded.tokens[part.start : part.stop]).strip() for part in places.parts]
+    assert places.names == ["round 1", "round 2"]
+    assert read == [
+        "unable table\n[assistant] able\n[assistant] hello text",
+        "the cat sat\n[assistant] on the mat .",
+    ]
+    study = run_study(STUDY, model, Parameters(prompt={"chat": CHAT}))
+    assert (
+        study.info["runs"] == 2
+        and study.table("shifts").num_rows == 4
+        and "the mat ?" in STUDY.title_of(Parameters(prompt={"chat": CHAT}))
+    )
+
+
+def test_a_round_that_the_template_writes_otherwise_elsewhere_cannot_change_places():
+    with pytest.raises(Refused, match="Round 2 is read as other tokens at place 1 than at place 2"):
+        run_study(STUDY, chatting(FIRST_IS_ANOTHER), Parameters(prompt={"chat": CHAT}))
+
+
+def test_a_paragraph_that_begins_otherwise_elsewhere_cannot_change_places():
+    """Llama's kind of tokenizer puts a space before the first word of a text and of no other paragraph."""
+    text = {"text": "the cat\n\nable\n\nthe able ?"}
+    model = LoadedModel.wrap(build("llama", vocab_size=300, max_position_embeddings=400), sentencepiece())
+    with pytest.raises(Refused, match="Paragraph 2 is read as other tokens at place 1"):
+        run_study(STUDY, model, Parameters(prompt=text))
+    assert run_study(STUDY, chatting(TEMPLATE), Parameters(prompt=text)).info["runs"] == 2
+
+
+@pytest.mark.parametrize("chat", [CHAT[:4], CHAT[:6]])
+def test_a_chat_without_two_rounds_or_a_last_question_is_refused_in_words(chat):
+    with pytest.raises(Refused, match="a chat of several rounds"):
+        prompt_from({"chat": chat})
+
+
+def test_a_turn_that_the_template_leaves_out_is_said():
+    users_only = "{% for m in messages if m.role != 'assistant' %}{{ m.content }}\n{% endfor %}"
+    with pytest.raises(Refused, match="has 7 turns and the template writes 4 of them"):
+        run_study(STUDY, chatting(users_only), Parameters(prompt={"chat": CHAT}))
