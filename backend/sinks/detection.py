@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from backend.detected import LEAST_ROWS, THETA
 from backend.sinks.importance import Importance
 
-THETA = 0.1  # a key is a sink of a head above this importance
-LEAST_ROWS = 16  # and only where at least so many rows see it: the last keys are seen by few
+TIMES = 10.0  # or, by the other rule, above so many times the median of the head
 EPSILON = 0.3  # a head is a sink head where key 0 is above this
 NONE_LEFT = 1e-6  # a row with less mass than this beside the sinks has no share to speak of
 
@@ -25,9 +25,25 @@ class SinkToken:
     mass: float  # mean share of the attention of all heads
 
 
-def detected(found: Importance, theta: float = THETA, least_rows: int = LEAST_ROWS) -> np.ndarray:
-    """Which keys are sinks of which heads: bool [L, H, N]."""
-    return (np.nan_to_num(found.values, nan=-1.0) > theta) & (found.rows >= least_rows)
+def detected(
+    found: Importance, theta: float = THETA, least_rows: int = LEAST_ROWS, times: float | None = None
+) -> np.ndarray:
+    """Which keys are sinks of which heads: bool [L, H, N]. With `times` by the relative rule, see `above`."""
+    return above(found.values, found.rows, theta, least_rows, times)
+
+
+def above(
+    importance: np.ndarray, rows: np.ndarray, theta: float, least_rows: int, times: float | None = None
+) -> np.ndarray:
+    """Keys [..., N] that enough rows see and that hold more than theta; or, where `times` is given, more than so many
+    times the median of their head over the keys that enough rows see."""
+    values = np.where(rows >= least_rows, importance, np.nan)
+    if times is None:
+        limit = np.asarray(theta)
+    else:
+        known = np.isfinite(values).any(-1, keepdims=True)
+        limit = times * np.nanmedian(np.where(known, values, 0.0), -1, keepdims=True)
+    return np.nan_to_num(values, nan=-1.0) > limit
 
 
 def eligible(found: Importance, least_rows: int = LEAST_ROWS) -> np.ndarray:

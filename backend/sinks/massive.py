@@ -3,6 +3,10 @@
 A dimension c of a head is massive where its norm over the sequence is more than `factor` times the mean over the
 dimensions of the head. Rotary embeddings turn pairs of dimensions; a pair's norm stays what it was before the turn, so
 that the pair, its frequency band, is known although the stored vectors are the turned ones. Values are not stored.
+
+An activation is massive where it is above 100 and above 1,000 times the median magnitude of its layer (K-04). A file
+holds the norm and the largest magnitude of every token and not the median; that is estimated from what the norms leave
+without the largest number, as of normal values.
 """
 
 from __future__ import annotations
@@ -17,7 +21,8 @@ from backend.sinks.mechanics import hidden_norms
 from backend.store import Analysis
 
 FACTOR = 5.0  # unverified default
-LARGE, TIMES = 100.0, 10.0  # of an activation
+LARGE, TIMES = 100.0, 1000.0  # of an activation; unverified defaults
+MEDIAN_OF_NORMAL = 0.6745  # median magnitude of normal values, divided by their root mean square
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,7 @@ class MassiveActivation:
     layer: int
     position: int
     magnitude: float
-    times_others: float  # times the median over the other tokens of their largest magnitude
+    times_median: float  # times the estimated median magnitude of the layer
 
 
 def massive_dimensions(analysis: Analysis, found: Importance, kind: str = "self", factor: float = FACTOR):
@@ -87,16 +92,27 @@ def band_of(dimension: int, bands: int) -> int | None:
 def massive_activations(
     analysis: Analysis, found: Importance, large: float = LARGE, times: float = TIMES
 ) -> list[MassiveActivation]:
-    """Tokens whose largest magnitude is above `large` and above `times` the others', by layer and position."""
-    largest = hidden_norms(analysis, found, "max_abs")
+    """Tokens whose largest magnitude is above `large` and above `times` the layer's median, by layer and position."""
+    largest, norms = (hidden_norms(analysis, found, column) for column in ("max_abs", "norm"))
+    widths = {info.layer: info.heads * info.head_dim for info in analysis.layers("self")}
     activations = []
     for place, layer in enumerate(found.layers):
-        row = largest[place]
-        for position in np.flatnonzero(np.nan_to_num(row) > large):
-            others = np.delete(row, position)
-            middle = float(np.nanmedian(others)) if np.isfinite(others).any() else np.nan
-            if middle > 0 and row[position] > times * middle:
-                activations.append(
-                    MassiveActivation(layer, int(position), float(row[position]), float(row[position] / middle))
-                )
+        row, middle = largest[place], median_magnitude(norms[place], largest[place], widths.get(layer, 0))
+        if middle is None:
+            continue
+        for position in np.flatnonzero(np.nan_to_num(row) > max(large, times * middle)):
+            magnitude = float(row[position])
+            activations.append(MassiveActivation(layer, int(position), magnitude, magnitude / middle))
     return activations
+
+
+def median_magnitude(norms: np.ndarray, largest: np.ndarray, width: int) -> float | None:
+    """Median magnitude of the numbers of a layer, estimated: the median over tokens of the root mean square of a token
+    without its largest number, times 0.6745. None where the file holds no norms, or nothing is left of them.
+
+    width: numbers of a token, that is heads times head size in nearly all models."""
+    known = np.isfinite(norms) & np.isfinite(largest)
+    if width < 2 or not known.any():
+        return None
+    rest = np.maximum(norms[known] ** 2 - largest[known] ** 2, 0.0) / (width - 1)
+    return MEDIAN_OF_NORMAL * float(np.median(np.sqrt(rest))) or None

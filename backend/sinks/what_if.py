@@ -59,7 +59,7 @@ def interventions_of(
     *,
     keys: Sequence[int],
     heads: tuple[tuple[int, int], ...] | None,
-    factor: float,
+    factor: float | None,  # of scale and act
     sinks: np.ndarray,
     layers: tuple[int, ...],
     front: Sequence[int],

@@ -17,7 +17,7 @@ import numpy as np
 from backend import prompt_sets
 from backend.duration import duration
 from backend.errors import Refused
-from backend.estimate import attention_layers, estimate, speed, work
+from backend.estimate import estimate, speed, work
 from backend.models import LoadedModel
 from backend.options import Options
 from backend.prompts import tokenise
@@ -26,6 +26,7 @@ from backend.sinks.percentage import sink_percentage
 from backend.sinks.published import EPSILON, LENGTH
 from backend.studies.definition import Column, Plan, Row, RunResult, StudyDefinition, Surroundings
 from backend.studies.random_repeat import ordinary_tokens
+from backend.studies.refusals import require_length, require_one_stack
 
 SETS = ("natural", "random", "repeated")
 TOGETHER = 8  # texts of one forward pass, which is one run
@@ -112,11 +113,9 @@ class SinkPercentage(StudyDefinition):
         return f"{parameters.samples} texts of {parameters.length} tokens: {', '.join(parameters.sets)}"
 
     def plan(self, model: LoadedModel, parameters: Parameters) -> Plan:
-        n, most = parameters.length, model.max_positions
-        if most is not None and n > most:
-            raise Refused(f"A text of {n:,} tokens was asked for and {model.name} takes at most {most:,}. Shorten it.")
-        if {layer.kind for layer in attention_layers(model)} != {"self"}:
-            raise Refused("Sink percentage reads one stack of layers; this model has several, or no softmax attention.")
+        n = parameters.length
+        require_length(model, n, "A text")
+        require_one_stack(model, "Sink percentage")
         for name in parameters.sets:
             texts_of(model, parameters, name, [0, parameters.samples - 1])
         runs = len(parameters.sets) * parameters.runs_per_set

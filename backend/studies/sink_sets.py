@@ -16,15 +16,16 @@ import numpy as np
 from backend import prompt_sets
 from backend.duration import duration
 from backend.errors import Refused
-from backend.estimate import attention_layers, estimate, speed, work
+from backend.estimate import estimate, speed, work
 from backend.models import LoadedModel
 from backend.options import Options
 from backend.prompts import tokenise
-from backend.sinks.detection import EPSILON, LEAST_ROWS, THETA
+from backend.sinks.detection import EPSILON, LEAST_ROWS, THETA, above
 from backend.sinks.measured import MeasuredLayer, measured
 from backend.sinks.percentage import per_sample_percent
 from backend.sinks.token_types import token_types
 from backend.studies.definition import Column, Plan, Row, RunResult, StudyDefinition, Surroundings
+from backend.studies.refusals import require_one_stack
 from backend.tokens import token_table
 
 MOST_LENGTHS = 8
@@ -42,6 +43,7 @@ class Parameters:
     epsilon: float = EPSILON
     theta: float = THETA
     least_rows: int = LEAST_ROWS
+    times: float | None = None  # of the median of a head, instead of theta
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "texts", tuple(self.texts))
@@ -120,10 +122,7 @@ class SinkSets(StudyDefinition):
     def plan(self, model: LoadedModel, parameters: Parameters) -> Plan:
         if model.tokenizer is None:
             raise Refused(f"{model.name} came without a tokenizer: a set of texts cannot be read.")
-        if {layer.kind for layer in attention_layers(model)} != {"self"}:
-            raise Refused(
-                "Sinks over prompts reads one stack of layers; this model has several, or no softmax attention."
-            )
+        require_one_stack(model, "Sinks over prompts")
         sizes = [len(ids_of(model, parameters, number)) for number in range(len(parameters.prompts))]
         longest = max(sizes)
         tokens = sum(work(model, max(size, 1)) for size in sizes)
@@ -187,8 +186,7 @@ def bos_of(model: LoadedModel) -> int | None:
 
 def sinks_of(layer: MeasuredLayer, parameters: Parameters) -> np.ndarray:
     """Detected sinks of the one text of a batch: bool [H, N]."""
-    above = np.nan_to_num(layer.importance[0], nan=-1.0) > parameters.theta
-    return above & (layer.rows[0] >= parameters.least_rows)
+    return above(layer.importance[0], layer.rows[0], parameters.theta, parameters.least_rows, parameters.times)
 
 
 def prompt_row(layers: Sequence[MeasuredLayer], parameters: Parameters, types: list[str]) -> Row:

@@ -3,6 +3,7 @@
 hide    the keys are out of sight of the chosen heads (rows that would see nothing else keep them)
 scale   their weights times a factor, what is freed goes to the other keys (as ACT does it)
 act     in every chosen head all detected sinks but the first are scaled
+        (both are done once for every factor that is given)
 front   other text is put in front, so that the sink is no longer at the beginning
 swap    the first token is replaced by another one
 drop    the first token is left out (begin of text, where the prompt has one)
@@ -18,16 +19,19 @@ import numpy as np
 
 from backend.duration import duration
 from backend.errors import Refused
-from backend.estimate import attention_layers, estimate, speed, work
+from backend.estimate import estimate, speed, work
 from backend.models import LoadedModel
 from backend.options import Options
 from backend.prompts import tokenise
 from backend.sinks.act import FACTOR
-from backend.sinks.detection import EPSILON, LEAST_ROWS, THETA
+from backend.sinks.detection import EPSILON, LEAST_ROWS, THETA, above
 from backend.sinks.what_if import EDITS, Effect, Pass, effect, interventions_of, run
 from backend.studies.definition import Column, Plan, Row, RunResult, StudyDefinition, Surroundings
+from backend.studies.refusals import require_one_stack
 
 FRONT = "Here is a short text. "
+SCALING = ("scale", "act")  # edits that take a factor
+MOST_FACTORS = 8
 
 
 @dataclass(frozen=True)
@@ -39,16 +43,17 @@ class Parameters:
     edits: tuple[str, ...] = EDITS
     keys: tuple[int, ...] = (0,)  # the sinks that are hidden and scaled
     heads: tuple[tuple[int, int], ...] = ()  # (layer, head); none = all
-    factor: float = FACTOR
+    factors: tuple[float, ...] = (FACTOR,)  # of scaling; each is a change of its own
     front: str = FRONT
     swap: str = " the"  # its first token is taken
     epsilon: float = EPSILON
     theta: float = THETA  # of ACT's sinks
     least_rows: int = LEAST_ROWS
+    times: float | None = None  # of the median of a head, instead of theta
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "heads", tuple(tuple(pair) for pair in self.heads))
-        for name in ("token_ids", "edits", "keys"):
+        for name in ("token_ids", "edits", "keys", "factors"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         if not self.edits or not set(self.edits) <= set(EDITS):
             raise Refused(
@@ -57,12 +62,25 @@ class Parameters:
         most = max(len(self.token_ids), 1) - 1
         if not self.keys or not all(isinstance(key, int) and 0 <= key <= most for key in self.keys):
             raise Refused(f"keys: expected positions from 0 to {most}, got {self.keys}.")
+        factors = tuple(dict.fromkeys(self.factors))
+        if not 1 <= len(factors) <= MOST_FACTORS or not all(0 <= one <= 1 for one in factors):
+            raise Refused(f"factors: expected 1 to {MOST_FACTORS} numbers from 0 to 1, got {list(self.factors)}.")
+        object.__setattr__(self, "factors", tuple(float(one) for one in factors))
+
+    @property
+    def changes(self) -> list[tuple[str, float | None]]:
+        """(edit, factor where it scales) of every run."""
+        return [(edit, factor) for edit in self.edits for factor in (self.factors if edit in SCALING else (None,))]
 
 
 NOTE = Column("text", "why there are no numbers; null where there are")
+CHANGE = {
+    "edit": Column("text", f"one of {', '.join(EDITS)}"),
+    "factor": Column("double", "what weights are multiplied by; null where nothing is scaled"),
+}
 TABLES = {
     "effects": {
-        "edit": Column("text", f"one of {', '.join(EDITS)}"),
+        **CHANGE,
         "what": Column("text", "the change in words"),
         "note": NOTE,
         "kl": Column("double", "KL(after || before) of the next-token distributions behind the prompt, nats"),
@@ -79,7 +97,7 @@ TABLES = {
         "sink_heads_after": Column("int", "the same after the change; null where it is hidden"),
     },
     "candidates": {
-        "edit": Column("text", "the change"),
+        **CHANGE,
         "rank": Column("int", "place among both sides' most probable tokens, by the probability before"),
         "token_id": Column("int", "the token"),
         "text": Column("text", "its text"),
@@ -87,7 +105,7 @@ TABLES = {
         "after": Column("double", "probability after, 0 to 1"),
     },
     "heads": {
-        "edit": Column("text", "the change"),
+        **CHANGE,
         "layer": Column("int", "the model's own number"),
         "head": Column("int", "query head"),
         "sink_before": Column("double", "importance of the first of the keys"),
@@ -106,6 +124,7 @@ class SinkWhatIf(StudyDefinition):
     question = "What becomes of the next token, of the loss and of the sinks when a sink is hidden, scaled or moved?"
     Parameters = Parameters
     tables = TABLES
+    version = 2
 
     def subject(self, parameters: Parameters) -> str:
         return parameters.words
@@ -115,27 +134,28 @@ class SinkWhatIf(StudyDefinition):
             raise Refused("There is no prompt: start this study on the page Sinks, where one is open.")
         if not model.predicts_next or not model.causal:
             raise Refused(f"{model.name} does not predict the next token, so there is no before and after to compare.")
-        if {layer.kind for layer in attention_layers(model)} != {"self"}:
-            raise Refused("What-if reads one stack of layers; this model has several, or no softmax attention.")
+        require_one_stack(model, "What-if")
         n = len(parameters.token_ids) + len(ids_of(model, parameters.front))
-        seconds = len(parameters.edits) * (0.2 + 2 * work(model, n) / speed(model))
+        changes = len(parameters.changes)
+        seconds = changes * (0.2 + 2 * work(model, n) / speed(model))
         memory = 2 * estimate(model, n, Options(exact_maps="none")).memory_mb
-        changes = len(parameters.edits)
         words = f"{changes} changes, {2 * changes} runs of {n:,} tokens · about {duration(seconds)}"
-        return Plan(len(parameters.edits), len(parameters.token_ids), seconds, memory, 1.0, words)
+        return Plan(changes, len(parameters.token_ids), seconds, memory, 1.0, words)
 
     def run(self, model: LoadedModel, parameters: Parameters, number: int, where: Surroundings) -> RunResult:
-        edit = parameters.edits[number]
+        edit, factor = parameters.changes[number]
         before = run(model, parameters.token_ids, (), where.stop_if_cancelled)
         try:
-            changes = interventions_of(edit, **choices(model, parameters, before))
+            changes = interventions_of(edit, factor=factor, **choices(model, parameters, before))
             found = effect(
                 model, list(parameters.token_ids), changes, before=before, stop_if_cancelled=where.stop_if_cancelled
             )
         except Refused as error:
             reason = f"Not defined because {str(error)[:1].lower()}{str(error)[1:].rstrip('.')}."
-            return RunResult({"effects": [{**EMPTY, "edit": edit, "note": reason}], "candidates": [], "heads": []})
-        return RunResult(rows_of(edit, found, parameters))
+            return RunResult(
+                {"effects": [{**EMPTY, "edit": edit, "factor": factor, "note": reason}], "candidates": [], "heads": []}
+            )
+        return RunResult(rows_of(edit, factor, found, parameters))
 
     def combine(self, parameters: Parameters, results: Sequence[RunResult]) -> dict[str, list[Row]]:
         return {name: [row for result in results for row in result.rows[name]] for name in TABLES}
@@ -147,13 +167,12 @@ def choices(model: LoadedModel, parameters: Parameters, before: Pass) -> dict:
     heads, n = max(layer.info.heads for layer in layers), len(parameters.token_ids)
     sinks = np.zeros((len(layers), heads, n), bool)
     for place, layer in enumerate(layers):
-        above = np.nan_to_num(layer.importance[0]) > parameters.theta
-        sinks[place, : layer.info.heads] = above & (layer.rows[0] >= parameters.least_rows)
+        limits = (parameters.theta, parameters.least_rows, parameters.times)
+        sinks[place, : layer.info.heads] = above(layer.importance[0], layer.rows[0], *limits)
     swap = ids_of(model, parameters.swap)
     return {
         "keys": sorted(set(parameters.keys)),
         "heads": parameters.heads or None,
-        "factor": parameters.factor,
         "sinks": sinks,
         "layers": tuple(layer.info.layer for layer in layers),
         "front": ids_of(model, parameters.front),
@@ -168,7 +187,7 @@ def ids_of(model: LoadedModel, text: str) -> list[int]:
     return tokenise(model.tokenizer, text, add_special=False, parse_special=False)["input_ids"]
 
 
-def rows_of(edit: str, found: Effect, parameters: Parameters) -> dict[str, list[Row]]:
+def rows_of(edit: str, factor: float | None, found: Effect, parameters: Parameters) -> dict[str, list[Row]]:
     """The rows of one effect."""
     key, shift = min(parameters.keys), found.shift
     moved = key + shift
@@ -191,22 +210,23 @@ def rows_of(edit: str, found: Effect, parameters: Parameters) -> dict[str, list[
     }
     numbers = ("kl", "kl_mean", "total_variation", "loss_before", "loss_after", "compared")
     effects = {**{name: getattr(found, name) for name in numbers}, **means, **counts}
-    effects = {**EMPTY, "edit": edit, "what": words_of(edit, found, parameters), **effects}
-    candidates = [{"edit": edit, "rank": rank, **vars(one)} for rank, one in enumerate(found.candidates)]
+    change = {"edit": edit, "factor": factor}
+    effects = {**EMPTY, **change, "what": words_of(edit, factor, found, parameters), **effects}
+    candidates = [{**change, "rank": rank, **vars(one)} for rank, one in enumerate(found.candidates)]
     heads = [
-        {"edit": edit, "layer": layer, "head": head, **{name: number(values[at]) for name, values in columns.items()}}
+        {**change, "layer": layer, "head": head, **{name: number(values[at]) for name, values in columns.items()}}
         for at, (layer, head) in enumerate(names)
     ]
     return {"effects": [effects], "candidates": candidates, "heads": heads}
 
 
-def words_of(edit: str, found: Effect, parameters: Parameters) -> str:
+def words_of(edit: str, factor: float | None, found: Effect, parameters: Parameters) -> str:
     """The change in words; ACT's many interventions and token ids in a sentence of their own."""
     if edit == "act":
         heads = {pair for change in found.changes for pair in change.heads}
         return (
             f"In {len(heads)} heads, the weights of all detected sinks but the first are multiplied by "
-            f"{parameters.factor:g}; what is freed goes to the other tokens in proportion."
+            f"{factor:g}; what is freed goes to the other tokens in proportion."
         )
     if edit == "front":
         return f"“{parameters.front}” is put in front of the prompt ({found.shift} tokens)."

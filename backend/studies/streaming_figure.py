@@ -7,7 +7,6 @@ is taken of: q.k times the scale, softcap and biases included. Cells that a row 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,15 +15,17 @@ import torch
 from torch import Tensor
 
 from backend import prompt_sets
+from backend.basins.prose import sentences_in
 from backend.capture import capture
 from backend.duration import duration
 from backend.errors import Refused
-from backend.estimate import attention_layers, estimate, speed, work
+from backend.estimate import estimate, speed, work
 from backend.models import LoadedModel
 from backend.next_token import tapped
 from backend.options import Options
 from backend.prompts import tokenise
 from backend.studies.definition import Column, Plan, Row, RunResult, StudyDefinition, Surroundings
+from backend.studies.refusals import require_length, require_one_stack
 from backend.types import LayerCapture
 from kernels.measures import NOTHING
 from kernels.window import scores, visible, weights
@@ -88,11 +89,9 @@ class StreamingFigure(StudyDefinition):
         return f"{parameters.samples} sentences of {parameters.length} tokens"
 
     def plan(self, model: LoadedModel, parameters: Parameters) -> Plan:
-        n, most = parameters.length, model.max_positions
-        if most is not None and n > most:
-            raise Refused(f"A sentence of {n} tokens was asked for and {model.name} takes at most {most}. Shorten it.")
-        if {layer.kind for layer in attention_layers(model)} != {"self"}:
-            raise Refused("The figure reads one stack of layers; this model has several, or no softmax attention.")
+        n = parameters.length
+        require_length(model, n, "A sentence")
+        require_one_stack(model, "The figure")
         count = len(sentences_of(model, parameters))
         if count < parameters.samples:
             raise Refused(
@@ -132,7 +131,7 @@ def sentences_of(model: LoadedModel, parameters: Parameters) -> list[list[int]]:
     texts = parameters.texts or prompt_sets.natural().texts
     found = []
     for text in texts:
-        for sentence in re.split(r"(?<=[.!?”\"])\s+", text):
+        for sentence in sentences_in(text):
             ids = tokenise(model.tokenizer, sentence, add_special=True, parse_special=False)["input_ids"]
             if len(ids) >= parameters.length:
                 found.append(ids[: parameters.length])

@@ -20,11 +20,12 @@ TERMS = {
     ),
     "detected_sink": Term(
         caption="A key that holds more than its share of a head: its importance is above theta and enough rows see it.",
-        formula="alpha_k > theta (0.1) and r_k >= 16",
+        formula="alpha_k > theta (0.1) and r_k >= 16; by the relative rule alpha_k > 10 median over j of alpha_j, over "
+        "the keys j with r_j >= 16",
         unit="yes or no",
         range=SHARE,
         baseline="none beyond the first keys of a short prompt",
-        source="ACT (arXiv 2406.15765) for theta; the least number of rows is Headwater's",
+        source="ACT (arXiv 2406.15765) for theta; the least number of rows and the relative rule are Headwater's",
     ),
     "sink_head": Term(
         caption="A head is called a sink head where the importance of the first token is above epsilon.",
@@ -102,10 +103,12 @@ TERMS = {
     ),
     "massive_activation": Term(
         caption="A token whose residual stream holds a number far above those of the other tokens.",
-        formula="max |x| > 100 and > 10 times the median over the other tokens of max |x|",
+        formula="max |x| > 100 and > 1,000 median |x| of the layer (both limits are unverified defaults). The median "
+        "is estimated: 0.6745 times the median over tokens of sqrt((norm^2 - max^2) / (width - 1)), as of normal "
+        "values.",
         unit="magnitude",
         range=RATIO,
-        source="after Massive Activations in Large Language Models (arXiv 2402.17762); both limits are Headwater's",
+        source="Massive Activations in Large Language Models (arXiv 2402.17762); the estimate is Headwater's",
     ),
     "kl_after_before": Term(
         caption="How far the next-token distribution behind the prompt moved when the change was made.",
@@ -145,7 +148,9 @@ TERMS = {
         source="StreamingLLM (arXiv 2309.17453); positions are not renumbered here",
     ),
     "sink_free_view": Term(
-        caption="Every row without its head's sinks: what they got is taken out and the rest is brought back to 1.",
+        caption="Every row without its head's sinks: what they got is taken out and the rest is brought back to 1. The "
+        "switch Without sinks means this on every page; sinks are keys with an importance above 0.1 over at least 16 "
+        "rows, and learned sinks. What is shown with sinks all the same says so.",
         formula="A'_ij = A_ij / (1 - sum over sinks s of A_is) for keys j that are no sinks; rows with less than 1e-6 "
         "left have none",
         unit="weight",

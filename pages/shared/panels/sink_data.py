@@ -62,7 +62,7 @@ class SinkData:
 def sink_data(state: ViewState, analysis: Analysis, limits: SinkSettings) -> SinkData:
     """The data of the view."""
     found = _importance(analysis, analysis.id, state.kind)
-    sinks = detected(found, limits.theta, limits.least)
+    sinks = detected(found, *limits.detection)
     tokens = tuple(token for token in analysis.tokens_list() if token.side == SIDES[state.kind][1])
     return SinkData(
         analysis=analysis,
@@ -85,7 +85,7 @@ def begin_token(analysis: Analysis) -> int | None:
 
 def budget_of(data: SinkData) -> Budget:
     """The mass budget of every head."""
-    limits = (data.limits.theta, data.limits.least, data.limits.near)
+    limits = (*data.limits.detection, data.limits.near)
     return _budget(data, data.analysis.id, data.kind, limits)
 
 

@@ -9,7 +9,6 @@ import pyarrow as pa
 import streamlit as st
 
 from backend.errors import Refused
-from backend.prompt_sets import read_bytes
 from backend.sinks.percentage import sink_percentage
 from backend.sinks.published import EPSILON, LENGTH, PUBLISHED
 from backend.store import Study
@@ -19,6 +18,7 @@ from pages.shared.charts.layer_head_heat import PICKED, layer_head_heat
 from pages.shared.charts.limit_curves import limit_curves
 from pages.shared.charts.percent_dots import percent_dots
 from pages.shared.panels.figure import figure
+from pages.shared.panels.prompt_source import prompt_source
 from pages.shared.panels.sink_settings import PLAIN, share_of
 from pages.shared.view_state import ViewState
 
@@ -34,11 +34,11 @@ def parameters() -> Parameters | None:
         samples = st.number_input("Samples of each", 1, 1000, 32, key=KEY + "samples")
         length = st.number_input("Tokens of each", 2, 100_000, LENGTH, key=KEY + "length")
         seed = st.number_input("Seed", 0, 2**31 - 1, 0, key=KEY + "seed")
-    with st.expander("Natural texts of your own"):
-        upload = st.file_uploader("Text with blank lines between the texts, or JSONL", key=KEY + "file")
     try:
-        texts = read_bytes(upload.getvalue()).texts if upload is not None else ()
-        return Parameters(tuple(sets), int(samples), int(length), EPSILON, int(seed), texts)
+        found = prompt_source(KEY, "Natural texts", "Forty that come with Headwater")
+        if found is None:
+            return None
+        return Parameters(tuple(sets), int(samples), int(length), EPSILON, int(seed), found[1].texts)
     except Refused as error:
         st.text(str(error))
         return None

@@ -39,7 +39,7 @@ def tokens_sentence(data: SinkData) -> str:
     tokens = sink_tokens(data.found, data.sinks)
     if not tokens:
         return (
-            f"No token has an importance above θ = {limits.theta:g} in any head (seen by {limits.least} rows or more)."
+            f"No token has an importance above {limits.limit_words} in any head (seen by {limits.least} rows or more)."
         )
     named = [
         f"{one.key} “{data.tokens[one.key].label}” ({one.heads} {'head' if one.heads == 1 else 'heads'}, "
@@ -48,7 +48,7 @@ def tokens_sentence(data: SinkData) -> str:
     ]
     rest = f" and {len(tokens) - NAMED} more" if len(tokens) > NAMED else ""
     are = "One token is a sink" if len(tokens) == 1 else f"{len(tokens)} tokens are sinks"
-    return f"{are} of some head (importance above θ = {limits.theta:g}): {', '.join(named)}{rest}."
+    return f"{are} of some head (importance above {limits.limit_words}): {', '.join(named)}{rest}."
 
 
 def begin_sentence(data: SinkData) -> str:
@@ -101,8 +101,10 @@ def key_sentence(data: SinkData) -> str:
         return f"No row sees {data.named_key}."
     layer, head = np.unravel_index(int(np.nanargmax(values)), values.shape)
     what = "The learned sink" if data.learned_chosen else f"T{data.named_key[1:]}"
-    above = int((np.nan_to_num(values) > data.limits.theta).sum())
+    relative = data.limits.rule == "median" and not data.learned_chosen
+    limit = data.limits.limit_words if relative else f"θ = {data.limits.theta:g}"
+    above = int(data.sinks[:, :, data.key].sum() if relative else (np.nan_to_num(values) > data.limits.theta).sum())
     return (
-        f"{what} gets more than θ = {data.limits.theta:g} in {above} of {data.found.heads} heads; most in head "
+        f"{what} gets more than {limit} in {above} of {data.found.heads} heads; most in head "
         f"{data.found.layers[layer]}.{head}: {three_digits(float(values[layer, head]))}."
     )

@@ -9,7 +9,6 @@ import pyarrow as pa
 import streamlit as st
 
 from backend.errors import Refused
-from backend.prompt_sets import PromptSet, read_bytes, read_set
 from backend.store import Study
 from backend.studies.sink_sets import Parameters
 from pages.shared.address import select
@@ -17,37 +16,24 @@ from pages.shared.charts.layer_head_heat import PICKED, layer_head_heat
 from pages.shared.charts.set_by_length import set_by_length
 from pages.shared.charts.token_type_bars import token_type_bars
 from pages.shared.panels.figure import figure
+from pages.shared.panels.prompt_source import prompt_source
 from pages.shared.panels.sink_settings import PLAIN, SinkSettings
 from pages.shared.view_state import ViewState
 
 KEY = "headwater_sets_"
-SOURCES = {"bundled": "Forty texts that come with Headwater", "pasted": "Pasted", "file": "A file"}
+BUNDLED = "Forty texts that come with Headwater"
 
 
 def parameters(limits: SinkSettings = PLAIN) -> Parameters | None:
     """Draws the choices; None where they give none, which it says."""
-    source = st.segmented_control(
-        "Prompts", list(SOURCES), format_func=SOURCES.get, default="bundled", key=KEY + "from"
-    )
     try:
-        name, chosen = SOURCES["bundled"], PromptSet(())
-        if source == "pasted":
-            text = st.text_area("Prompts, apart by blank lines, or lines of JSON with a text", key=KEY + "text")
-            if not (text or "").strip():
-                st.text("Paste the prompts.")
-                return None
-            name, chosen = "pasted", read_set(text)
-        elif source == "file":
-            upload = st.file_uploader("Text with blank lines between the prompts, or JSONL", key=KEY + "file")
-            if upload is None:
-                st.text("Choose a file.")
-                return None
-            name, chosen = upload.name[:60], read_bytes(upload.getvalue())
+        found = prompt_source(KEY, "Prompts", BUNDLED)
+        if found is None:
+            return None
+        name, chosen = found
         with st.container(horizontal=True, gap="small"):
             lengths = st.text_input("Lengths in tokens, several numbers", "16 32 64", key=KEY + "lengths") or ""
             longest = st.number_input("Whole prompts up to", 2, 100_000, 512, key=KEY + "longest")
-        for one in chosen.left_out[:5]:
-            st.text(f"Line {one.line} is left out: {one.reason}.")
         return Parameters(
             texts=chosen.texts,
             left_out=tuple((one.line, one.reason) for one in chosen.left_out),
@@ -57,6 +43,7 @@ def parameters(limits: SinkSettings = PLAIN) -> Parameters | None:
             epsilon=limits.epsilon,
             theta=limits.theta,
             least_rows=limits.least,
+            times=limits.detection[2],
         )
     except Refused as error:
         st.text(str(error))

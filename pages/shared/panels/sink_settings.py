@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from backend.sinks.budget import NEAR_TOKENS
-from backend.sinks.detection import EPSILON, LEAST_ROWS, THETA
+from backend.sinks.detection import EPSILON, LEAST_ROWS, THETA, TIMES
 from pages.shared.address import select
 from pages.shared.view_state import ViewState
 
@@ -21,11 +21,25 @@ class SinkSettings:
 
     epsilon: float = EPSILON  # a head is a sink head above it
     theta: float = THETA  # a key is a sink of a head above it
+    rule: str = "share"  # "share": above theta; "median": above `times` times the median of the head
+    times: float = TIMES
     least: int = LEAST_ROWS  # where at least so many rows see it
     near: int = NEAR_TOKENS  # tokens that count as near in the budget
 
+    @property
+    def detection(self) -> tuple[float, int, float | None]:
+        """theta, least rows and times, as detection.detected takes them."""
+        return self.theta, self.least, self.times if self.rule == "median" else None
+
+    @property
+    def limit_words(self) -> str:
+        """What the importance of a sink is above."""
+        return f"{self.times:g} times the median of its head" if self.rule == "median" else f"θ = {self.theta:g}"
+
 
 PLAIN = SinkSettings()
+RULES = {"share": "a share of attention", "median": "times the median of its head"}
+MOST_TIMES = 1000.0
 
 
 def sink_settings(state: ViewState) -> SinkSettings:
@@ -33,12 +47,21 @@ def sink_settings(state: ViewState) -> SinkSettings:
     chosen = SinkSettings(
         epsilon=share_of(state, "epsilon", PLAIN.epsilon),
         theta=share_of(state, "theta", PLAIN.theta),
+        rule=rule if (rule := state.more("rule", PLAIN.rule)) in RULES else PLAIN.rule,
+        times=number_of(state, "times", PLAIN.times, 1.0, MOST_TIMES),
         least=count_of(state, "least", PLAIN.least),
         near=count_of(state, "near", PLAIN.near),
     )
     with st.sidebar, st.expander("What counts as a sink", expanded=True):
         _number("ε: sink head above", "epsilon", chosen.epsilon, 0.0, 1.0, 0.05)
-        _number("θ: sink token above", "theta", chosen.theta, 0.0, 1.0, 0.05)
+        st.session_state[KEY + "rule"] = chosen.rule
+        st.selectbox(
+            "sink token above", list(RULES), format_func=RULES.get, key=KEY + "rule", on_change=_take, args=("rule",)
+        )
+        if chosen.rule == "median":
+            _number("times the median", "times", chosen.times, 1.0, MOST_TIMES, 1.0)
+        else:
+            _number("θ: share", "theta", chosen.theta, 0.0, 1.0, 0.05)
         _number("rows that see it, at least", "least", chosen.least, 1, 100_000, 1)
         _number("near: tokens within", "near", chosen.near, 1, 100_000, 1)
     return chosen
@@ -46,11 +69,16 @@ def sink_settings(state: ViewState) -> SinkSettings:
 
 def share_of(state: ViewState, name: str, default: float) -> float:
     """A number from 0 to 1 out of the address."""
+    return number_of(state, name, default, 0.0, 1.0)
+
+
+def number_of(state: ViewState, name: str, default: float, least: float, most: float) -> float:
+    """A number from `least` to `most` out of the address."""
     try:
         value = float(state.more(name, str(default)))
     except ValueError:
         return default
-    return value if math.isfinite(value) and 0.0 <= value <= 1.0 else default
+    return value if math.isfinite(value) and least <= value <= most else default
 
 
 def count_of(state: ViewState, name: str, default: int) -> int:

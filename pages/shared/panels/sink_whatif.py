@@ -39,27 +39,45 @@ def fitted(state: ViewState, study: Study) -> tuple[ViewState, list[str]]:
 
 def result(state: ViewState, study: Study) -> None:
     """Draws what the study found."""
-    effects = {row["edit"]: row for row in study.table("effects").to_pylist()}
-    measured = {edit: row for edit, row in effects.items() if row["note"] is None}
-    for edit, row in effects.items():
+    effects = {name_of(row): row for row in study.table("effects").to_pylist()}
+    measured = {name: row for name, row in effects.items() if row["note"] is None}
+    for row in effects.values():
         if row["note"] is not None:
-            st.text(f"{WORDS[edit]}: {row['note']}")
+            st.text(f"{words_of(row)}: {row['note']}")
     if not measured:
         return
-    edit = state.more("edit", next(iter(measured)))
-    edit = edit if edit in measured else next(iter(measured))
-    st.session_state[KEY + "edit"] = edit
-    st.segmented_control("Change", list(measured), format_func=WORDS.get, key=KEY + "edit", on_change=_take_edit)
+    name = state.more("edit", next(iter(measured)))
+    name = name if name in measured else next(iter(measured))
+    st.session_state[KEY + "edit"] = name
+    st.pills(
+        "Change",
+        list(measured),
+        format_func=lambda name: words_of(measured[name]),
+        key=KEY + "edit",
+        on_change=_take_edit,
+        args=(name,),
+    )
     left, right = st.columns(2, gap="medium")
     with left:
-        next_tokens(study, edit, measured[edit])
+        next_tokens(study, measured[name])
     with right:
-        all_effects(study, measured)
+        all_effects(measured)
 
 
-def next_tokens(study: Study, edit: str, row: dict) -> None:
+def name_of(row: dict) -> str:
+    """A change as the address names it. Studies of an earlier version had one factor and did not say it."""
+    return row["edit"] if row.get("factor") is None else f"{row['edit']}_{row['factor']:g}"
+
+
+def words_of(row: dict) -> str:
+    """A change in a few words."""
+    return WORDS[row["edit"]] + ("" if row.get("factor") is None else f" × {row['factor']:g}")
+
+
+def next_tokens(study: Study, row: dict) -> None:
     """The most probable next tokens before and after one change."""
-    table = study.table("candidates", edit=edit).sort_by("rank")
+    scaled = {} if row.get("factor") is None else {"factor": row["factor"]}
+    table = study.table("candidates", edit=row["edit"], **scaled).sort_by("rank")
     names = [shown(text) for text in table["text"].to_pylist()]
     before, after = (table[side].to_pylist() for side in ("before", "after"))
     best = [max(range(len(names)), key=side.__getitem__) for side in (before, after)]
@@ -92,19 +110,19 @@ def numbers_of(row: dict) -> str:
     return text + "."
 
 
-def all_effects(study: Study, measured: dict[str, dict]) -> None:
+def all_effects(measured: dict[str, dict]) -> None:
     """Every change beside the others."""
     rows = sorted(measured.values(), key=lambda row: -row["kl"])
     values = np.array([row["kl"] for row in rows])
-    losses = [(row["edit"], row["loss_after"] - row["loss_before"]) for row in rows if row["loss_before"] is not None]
+    losses = [(words_of(row), row["loss_after"] - row["loss_before"]) for row in rows if row["loss_before"] is not None]
     most = rows[0]
-    told = f"The largest divergence comes from “{WORDS[most['edit']]}”: KL {most['kl']:.3g} nats."
+    told = f"The largest divergence comes from “{words_of(most)}”: KL {most['kl']:.3g} nats."
     if losses:
-        edit, rise = max(losses, key=lambda one: one[1])
-        told += f" The loss rises most with “{WORDS[edit]}”: {rise:+.3f} nats per token."
+        what, rise = max(losses, key=lambda one: one[1])
+        told += f" The loss rises most with “{what}”: {rise:+.3f} nats per token."
     figure(
         "whatif_effects",
-        effect_bars([WORDS[row["edit"]] for row in rows], values, title="KL(after || before), nats", format=".3~g"),
+        effect_bars([words_of(row) for row in rows], values, title="KL(after || before), nats", format=".3~g"),
         sentence=told,
         note="That attention moves does not say that the answer does; these numbers come from runs with the change.",
         table=pa.Table.from_pylist(rows),
@@ -117,5 +135,5 @@ def shown(text: str) -> str:
     return text.replace(" ", "·").replace("\n", "↵") or "∅"
 
 
-def _take_edit() -> None:
-    select(edit=st.session_state[KEY + "edit"])
+def _take_edit(before: str) -> None:
+    select(edit=st.session_state[KEY + "edit"] or before)

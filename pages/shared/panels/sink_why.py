@@ -7,7 +7,7 @@ import pyarrow as pa
 import streamlit as st
 
 from backend.sinks.detection import sink_heads
-from backend.sinks.massive import FACTOR, MassiveDimension, massive_activations, massive_dimensions
+from backend.sinks.massive import FACTOR, LARGE, TIMES, MassiveDimension, massive_activations, massive_dimensions
 from backend.sinks.mechanics import Mechanics, as_columns, hidden_norms, mechanics
 from backend.sinks.value_weighted import Shares, shares
 from pages.shared.address import select
@@ -90,7 +90,7 @@ def reason(data: SinkData, name: str) -> str:
 
 def value_weighted(state: ViewState, data: SinkData) -> None:
     """Raw share beside value-weighted share, all heads."""
-    found = _shares(data, data.analysis.id, data.kind, (data.limits.theta, data.limits.least))
+    found = _shares(data, data.analysis.id, data.kind, data.limits.detection)
     strong = sink_heads(data.found, data.limits.epsilon)
     known = np.isfinite(found.raw) & np.isfinite(found.weighted)
     if not known.any():
@@ -135,12 +135,12 @@ def activations(data: SinkData) -> None:
     middle = np.array([np.nanmedian(row) if np.isfinite(row).any() else np.nan for row in others])
     positions = sorted({one.position for one in found})
     named = ", ".join(f"{p} “{data.tokens[p].label}”" for p in positions[:4])
-    most = max(found, key=lambda one: one.times_others, default=None)
+    most = max(found, key=lambda one: one.times_median, default=None)
     told = (
-        f"Massive activations: token {named}{' and more' if len(positions) > 4 else ''}, up to {most.times_others:.0f} "
-        f"times the other tokens (layer {most.layer})."
+        f"Massive activations: token {named}{' and more' if len(positions) > 4 else ''}, up to "
+        f"{most.times_median:,.0f} times the median magnitude of its layer (layer {most.layer})."
         if most
-        else "No token has a massive activation."
+        else f"No token has a massive activation: a number above {LARGE:g} and {TIMES:,.0f} times its layer's median."
     )
     chart = by_layer_dots(
         data.found.layers,
@@ -154,7 +154,14 @@ def activations(data: SinkData) -> None:
     )
     rows = [vars(one) for one in found]
     table = pa.Table.from_pylist(rows) if rows else pa.table({"layer": [], "position": []})
-    figure("why_activations", chart, sentence=told, table=table, terms=("massive_activation",))
+    figure(
+        "why_activations",
+        chart,
+        sentence=told,
+        note="The median is estimated from the norms in the file.",
+        table=table,
+        terms=("massive_activation",),
+    )
 
 
 def dimensions(state: ViewState, data: SinkData) -> None:

@@ -4,23 +4,37 @@ from __future__ import annotations
 
 import streamlit as st
 
+from backend.basins.prose import sentences_in
 from backend.errors import Refused
 from backend.store import Study
 from backend.studies.streaming_figure import MOST_LENGTH, Parameters
 from pages.shared.charts.layer_position_heat import layer_position_heat
 from pages.shared.panels.figure import figure
+from pages.shared.panels.prompt_source import prompt_source
 from pages.shared.view_state import ViewState
 
 KEY = "headwater_streaming_"
+MOST_SAMPLES = 1000
 
 
 def parameters() -> Parameters | None:
     """Draws the choices."""
-    with st.container(horizontal=True, gap="small"):
-        samples = st.number_input("Sentences", 1, 1000, 64, key=KEY + "samples")
-        length = st.number_input("Tokens of each", 2, MOST_LENGTH, 16, key=KEY + "length")
+    plain = Parameters()
     try:
-        return Parameters(int(samples), int(length))
+        found = prompt_source(KEY, "Sentences", "From forty texts that come with Headwater")
+        if found is None:
+            return None
+        texts = found[1].texts
+        there = sum(len(sentences_in(text)) for text in texts) or plain.samples
+        with st.container(horizontal=True, gap="small"):
+            few = min(there, plain.samples)
+            samples = st.number_input("How many", 1, MOST_SAMPLES, few, key=f"{KEY}samples_{few}")
+            length = st.number_input("Tokens of each", 2, MOST_LENGTH, plain.length, key=KEY + "length")
+        if texts:
+            st.text(
+                f"The texts are cut into {there:,} sentences; those of fewer tokens are not read, longer ones are cut."
+            )
+        return Parameters(int(samples), int(length), texts)
     except Refused as error:
         st.text(str(error))
         return None

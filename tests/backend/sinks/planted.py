@@ -36,16 +36,18 @@ def stored(
     words: list[str] | None = None,
     norms: Tensor | None = None,
     hidden: Tensor | None = None,
+    largest: Tensor | None = None,
     special: tuple[int, ...] = (),
     exact: tuple[int, ...] | None = None,
     **info,
 ) -> Analysis:
-    """Stores layers of (query [H, Nq, D], key [Hk, Nk, D], rule). norms [H, Nk]: those of keys, values and outputs."""
+    """Stores layers of (query [H, Nq, D], key [Hk, Nk, D], rule). norms [H, Nk]: those of keys, values and
+    outputs; hidden, largest [N]: norm and largest magnitude of the residual stream."""
     n = layers[0][1].shape[1]
     words = words or [f"w{place} " for place in range(n)]
     with AnalysisWriter(folder) as writer:
         for number, (query, key, score) in enumerate(layers):
-            writer.layer(layer_of(number, query, key, score, norms, hidden, exact))
+            writer.layer(layer_of(number, query, key, score, norms, (hidden, largest), exact))
         facts = {"model": "tiny", "prompt": {"text": "".join(words)}, "implementation": "reference", "checks": {}}
         record = RunRecord(
             tokens(words, special), [Segment("text", "text", 0, n)], [], {**facts, "segments": [], **info}
@@ -71,8 +73,8 @@ def layer_of(number, query, key, score, norms, hidden, exact) -> LayerRecord:
         key_norm=norms,
         value_norm=norms,
         output_norm=norms,
-        hidden_norm=hidden,
-        hidden_max=hidden,
+        hidden_norm=hidden[0],
+        hidden_max=hidden[0] if hidden[1] is None else hidden[1],
         exact=tuple(range(heads)) if exact is None else exact,
     )
 

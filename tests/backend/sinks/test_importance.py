@@ -62,6 +62,18 @@ def test_late_keys_are_no_sinks(tmp_path):
     assert detected(self_heads, theta=0.02, least_rows=1)[0, 0, 39]
 
 
+def test_k02_the_relative_rule_asks_for_ten_times_the_median_of_the_head(tmp_path):
+    """Uniform attention over 40 tokens: key 0 has H_40 / 40 = 0.107, the median key 12 of the 25 that 16 rows see has
+    (H_40 - H_12) / 28 = 0.04198: above theta, but only 2.55 times the median."""
+    found = importance(stored(tmp_path, [uniform(40), sink_at(40, 5, 8.0)]))
+    assert np.flatnonzero(detected(found)[0, 0]).tolist() == [0]
+    assert not detected(found, times=10)[0].any() and not detected(found, times=2.6)[0].any()
+    assert np.flatnonzero(detected(found, times=2.5)[0, 0]).tolist() == [0]
+    strong = detected(found, times=10)[1, 0]  # the rows before the sink give all they have to the few keys they see
+    assert np.flatnonzero(strong).tolist() == list(range(6))
+    assert not detected(found, least_rows=41, times=0.0).any()
+
+
 def test_a_prompt_shorter_than_the_rows_asked_for_has_no_sinks_and_no_error(tmp_path):
     for n in (1, 2):
         found = importance(stored(tmp_path, [sink_at(n, 0, 8.0)]))

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from backend.sinks.importance import importance
-from backend.sinks.massive import massive_activations, massive_dimensions
+from backend.sinks.massive import massive_activations, massive_dimensions, median_magnitude
 from backend.sinks.mechanics import mechanics
 from kernels.score import ScoreSpec
 from tests.backend.sinks.planted import sink_at, stored, uniform
@@ -106,10 +106,25 @@ def test_bands_are_those_of_the_checked_rotary_embedding(tmp_path):
         assert bands(architecture=name, rotary=None) == bands(architecture=name) == {20: None, 50: None}
 
 
-def test_a_massive_activation_is_found(tmp_path):
-    hidden = torch.full((9,), 20.0)
-    hidden[4] = 900.0
-    analysis = stored(tmp_path, [uniform(9)], hidden=hidden)
+def test_k04_a_massive_activation_is_found(tmp_path):
+    """Normal vectors of four numbers, one of which is 5,000 at one token and 300 at another."""
+    stream = drawn(1, 99, 4, 1)[0]
+    stream[4, 2], stream[7, 1] = 5000.0, 300.0
+    norms, largest = stream.norm(dim=-1), stream.abs().amax(-1)
+    analysis = stored(tmp_path, [uniform(99)], hidden=norms, largest=largest)
+    middle = median_magnitude(norms.double().numpy(), largest.double().numpy(), 4)
     (found,) = massive_activations(analysis, importance(analysis))
-    assert (found.layer, found.position, found.magnitude, found.times_others) == (0, 4, 900.0, 45.0)
-    assert massive_activations(analysis, importance(analysis), large=1000.0) == []
+    assert (found.layer, found.position, found.magnitude) == (0, 4, 5000.0)
+    assert found.times_median == pytest.approx(5000 / middle, rel=1e-5)
+    assert massive_activations(analysis, importance(analysis), large=6000.0) == []
+    assert [one.position for one in massive_activations(analysis, importance(analysis), times=500)] == [4, 7]
+
+
+@pytest.mark.parametrize("width", [256, 576, 2048])
+def test_k04_the_median_of_normal_numbers_is_estimated_from_norm_and_largest(width):
+    stream = 3.0 * drawn(1, 60, width, 2)[0].double().numpy()
+    stream[0, 5] = 24_000.0
+    found = median_magnitude(np.linalg.norm(stream, axis=-1), np.abs(stream).max(-1), width)
+    assert found == pytest.approx(np.median(np.abs(stream)), rel=0.04)
+    nothing = np.full(3, np.nan)
+    assert median_magnitude(nothing, nothing, width) is None

@@ -140,6 +140,35 @@ def test_the_study_has_every_edit_or_its_reason():
         assert row["first_before"] == pytest.approx(expected, abs=1e-5)
 
 
+def test_every_factor_is_a_change_of_its_own_and_several_keys_are_changed_together():
+    model, tokens = build("llama"), ids(N)[0].tolist()
+    asked = sink_whatif.Parameters(token_ids=tokens, edits=("scale",), keys=(0, 5), factors=(0.0, 0.5, 1.0, 0.5))
+    assert asked.changes == [("scale", 0.0), ("scale", 0.5), ("scale", 1.0)]
+    rows = run_study(sink_whatif.STUDY, LoadedModel.wrap(model), asked).table("effects").to_pylist()
+    before = logits_of(model, tokens)
+    for row, factor in zip(rows, (0.0, 0.5, 1.0), strict=True):
+        every = [(layer, head) for layer in range(2) for head in range(8)]
+        changed = np.zeros((2, 8, N), bool)
+        changed[:, :, [0, 5]] = True
+        with torch.no_grad():
+            after, _ = dense(model, ScaleOnWeights(changed, factor), {"input_ids": torch.tensor([tokens])})
+        new, old = (values[-1].log_softmax(-1) for values in (after[0].double(), before))
+        assert row["factor"] == factor and len(every) == changed.any(-1).sum()
+        assert row["kl"] == pytest.approx((new.exp() * (new - old)).sum().item(), abs=1e-4)
+    assert rows[2]["kl"] == pytest.approx(0, abs=1e-6) and rows[0]["kl"] > rows[1]["kl"] > 0
+
+
+class ScaleOnWeights(ActOnWeights):
+    """The keys marked in [L, H, N] times beta, what is freed to the others in proportion."""
+
+    def weights(self, module, weight):
+        keys = torch.from_numpy(self.sinks[module.layer_idx])[None, :, None]
+        rest = weight.masked_fill(keys, 0).sum(-1, keepdim=True)
+        freed = (1 - self.beta) * weight.masked_fill(~keys, 0).sum(-1, keepdim=True)
+        scaled = torch.where(keys, self.beta * weight, weight * (1 + freed / rest))
+        return torch.where(rest > 1e-30, scaled, weight)
+
+
 @pytest.mark.parametrize("length", [1, 2])
 def test_a_prompt_of_one_or_two_tokens_is_measured_where_defined(length):
     model = LoadedModel.wrap(build("llama"))
@@ -156,6 +185,8 @@ def test_what_if_refuses_what_has_no_next_token_and_keys_that_do_not_exist():
         sink_whatif.STUDY.plan(LoadedModel.wrap(build("llama")), sink_whatif.Parameters())
     with pytest.raises(Refused, match="keys: expected positions from 0 to 1"):
         sink_whatif.Parameters(token_ids=(1, 2), keys=(2,))
+    with pytest.raises(Refused, match="factors: expected 1 to 8 numbers from 0 to 1"):
+        sink_whatif.Parameters(token_ids=(1, 2), factors=())
 
 
 def test_the_figure_is_the_mean_over_dense_logits_and_weights():
@@ -179,6 +210,16 @@ def test_the_figure_is_the_mean_over_dense_logits_and_weights():
         for i, j in causal.nonzero().tolist():
             row = maps[layer.info.layer, i, j]
             assert row["logit"] == pytest.approx(raw[:, :, i, j].mean().item(), abs=1e-4)
+
+
+def test_the_figure_of_texts_of_ones_own():
+    model = LoadedModel.wrap(build("llama", vocab_size=300), byte_level())
+    texts = ("The cat sat on the mat. The cat sat on a table?", "A world of text lay on the mat!")
+    study = run_study(streaming_figure.STUDY, model, streaming_figure.Parameters(samples=3, length=6, texts=texts))
+    (first,) = [row for row in study.table("maps", layer=0).to_pylist() if (row["row"], row["key"]) == (0, 0)]
+    assert first["cells"] == 3 * 8
+    with pytest.raises(Refused, match="4 sentences of 6 tokens were asked for and the texts have 3"):
+        streaming_figure.STUDY.plan(model, streaming_figure.Parameters(samples=4, length=6, texts=texts))
 
 
 def test_the_figure_leaves_cells_out_of_the_window_out():
