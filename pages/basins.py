@@ -38,6 +38,6 @@ DRAW = {
 state = frame("basins", selectors=("kind", "layer", "head", "sinkfree_on"), parts=PARTS, prefers=has_documents)
 analysis = opened(state)
 st.text("Which parts of the prompt does the model look at, and which does it overlook?")
-part = part_choice(state, PARTS)
+part = part_choice(state, PARTS, without_study=("basin", "distance"))
 with readable():
     DRAW[part](state, analysis)

@@ -10,6 +10,7 @@ from pages.shared.panels.part_choice import part_choice
 from pages.shared.panels.readable import readable
 from pages.shared.panels.sink_data import sink_data
 from pages.shared.panels.sink_do import sink_do
+from pages.shared.panels.sink_free_values import said_with_sinks
 from pages.shared.panels.sink_hold import sink_hold
 from pages.shared.panels.sink_sentences import head_count_sentence
 from pages.shared.panels.sink_settings import sink_settings
@@ -29,9 +30,10 @@ DRAW = {"where": sink_where, "strong": sink_strength, "why": sink_why, "do": sin
 state = frame("sinks", selectors=("kind", "layer", "head", "sinkfree"), parts=PARTS)
 analysis = opened(state)
 limits = sink_settings(state)
-part = part_choice(state, PARTS)
+part = part_choice(state, PARTS, without_study=("where", "why"))
 with readable():
     require_tokens(analysis, state.kind)
     data = sink_data(state, analysis, limits)
     st.text(f"Which tokens hold attention? {head_count_sentence(data)}")
+    said_with_sinks(state, "this page is about them; only the budget by position can be without.")
     DRAW[part](state, data)

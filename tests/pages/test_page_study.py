@@ -80,6 +80,24 @@ def test_finished_ones_are_offered_and_shown_from_the_address(app, model, librar
     assert f"shown: {study.id}" in texts(app)
 
 
+def test_one_that_ended_while_the_page_was_left_is_offered(app, model, library):
+    """Started and finished in another tab, or before this one was opened: the session knows nothing of it."""
+
+    def work(progress, cancel):
+        found = run_study(STUDY, model, Parameters(length=6, samples=2), library=Library(library.folder), owner=ME)
+        return found.id
+
+    job = process_jobs().submit("away", work, type="study", owner=ME)
+    id = process_jobs().wait(job.id, 60).analysis_id
+    app.run()
+    assert "nothing is shown" in texts(app)
+    assert any(text.startswith("Finished while you were away: Random repeat") for text in texts(app))
+    next(button for button in app.button if button.label == "Open").click()
+    app.run()
+    assert f"shown: {id}" in texts(app)
+    assert not any(text.startswith("Finished while") for text in texts(app))
+
+
 def test_an_address_with_an_unknown_study_says_so(app):
     app.query_params["study"] = "nosuchstudyanywhere000"
     app.run()

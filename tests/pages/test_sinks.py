@@ -107,7 +107,7 @@ def test_studies_of_what_sinks_do_open_on_their_part_of_the_page(open_page, libr
     app = open_page("sinks", part="do", study=changed.id, edit="front")
     assert not app.exception
     assert "“Here is a short text. ” is put in front of the prompt" in said(app)
-    assert "ACT): Not defined because no chosen head has a second sink" in said(app)
+    assert "ACT) × 0.4: Not defined because no chosen head has a second sink" in said(app)
     asked = streaming_figure.Parameters(samples=4, length=6)
     figure = run_study(streaming_figure.STUDY, model, asked, library=own)
     app = open_page("sinks", part="do", way="figure", study=figure.id)
@@ -132,6 +132,57 @@ def test_a_set_of_prompts_opens_with_its_means_and_what_was_left_out(open_page, 
     assert "1 readings were not possible" in said(app)
 
 
+def test_a_study_on_a_part_that_shows_none_is_said(open_page, library):
+    parameters = Parameters(sets=("random",), samples=2, length=16)
+    study = run_study(STUDY, LoadedModel.wrap(build("llama")), parameters, library=Library(library.folder))
+    app = open_page("sinks", study=study.id)
+    assert not app.exception and "“Where are they?” shows no study." in said(app)
+    assert "shows no study" not in said(open_page("sinks", part="strong", study=study.id))
+    app = open_page("sinks", part="hold", study=study.id)
+    assert not app.exception and "this part shows “Sinks over prompts”." in said(app)
+    links = [one.proto for one in app.get("page_link") if "Open it" in one.proto.label]
+    assert [(one.page, one.query_string) for one in links] == [("studies", f"study={study.id}")]
+
+
+def test_the_relative_rule_is_in_the_address_and_in_the_words(open_page, library):
+    planted = stored(library.folder, [sink_at(40, 0, 3.0), sink_at(40, 5, 3.0)])
+    app = open_page("sinks", analysis=planted.id, rule="median", times="8")
+    assert not app.exception
+    assert "2 tokens are sinks of some head (importance above 8 times the median of its head)" in said(app)
+    assert "gets more than 8 times the median of its head in 1 of 2 heads" in said(app)
+    assert app.query_params["rule"] == "median" and "θ" not in " ".join(one.label for one in app.number_input)
+    none = open_page("sinks", analysis=planted.id, rule="median", times="900")
+    assert "No token has an importance above 900 times the median of its head" in said(none)
+    wrong = open_page("sinks", analysis=planted.id, rule="mean", times="-3")
+    assert not wrong.exception and "importance above θ = 0.1" in said(wrong)
+
+
+def test_several_tokens_and_factors_of_a_what_if(open_page, library):
+    model = LoadedModel.wrap(build("llama", vocab_size=300), byte_level())
+    tokens = model.tokenizer("the cat sat on the mat . the cat")["input_ids"]
+    asked = sink_whatif.Parameters(token_ids=tokens, edits=("hide", "scale"), keys=(0, 3), factors=(0.0, 0.5))
+    study = run_study(sink_whatif.STUDY, model, asked, library=Library(library.folder))
+    app = open_page("sinks", part="do", study=study.id, edit="scale_0.5")
+    assert not app.exception and "tokens 0 and 3 are multiplied by 0.5" in said(app)
+    assert "tokens 0 and 3 cannot be seen" in said(open_page("sinks", part="do", study=study.id))
+    form = open_page("sinks", analysis=library.plain, part="do")
+    (chosen,) = form.multiselect
+    assert chosen.label == "Tokens that are hidden and scaled (sinks first)" and len(chosen.value) == 1
+    form.text_input(key="headwater_sinks_do_factors").set_value("0 half").run()
+    assert not form.exception and "Factors: expected numbers apart by spaces" in said(form)
+    form.text_input(key="headwater_sinks_do_factors").set_value("0 7").run()
+    assert "factors: expected 1 to 8 numbers from 0 to 1" in said(form)
+
+
+def test_the_figure_takes_pasted_sentences(open_page, library):
+    app = open_page("sinks", analysis=library.plain, part="do", way="figure")
+    app.segmented_control(key="headwater_streaming_from").set_value("pasted").run()
+    assert not app.exception and "Paste the sentences." in said(app)
+    app.text_area(key="headwater_streaming_text").set_value("The cat sat. The dog ran!\n\nA bird sang.").run()
+    assert not app.exception and "The texts are cut into 3 sentences" in said(app)
+    assert app.number_input(key="headwater_streaming_samples_3").value == 3
+
+
 def test_rows_without_sinks_add_up_to_one(open_page, library):
     rows = np.array([[0.0, 0.9, 0.0, 0.02, 0.05, 0.03], [0.1, 0.9, 0.0, 0.0, 0.0, 0.0]])
     shown = rows_without_sinks(rows)
@@ -144,7 +195,7 @@ def test_the_heads_page_honours_the_view_without_sinks(open_page, library):
     planted = stored(library.folder, [sink_at(40, 0, 3.0), sink_at(40, 0, 3.0)])
     app = open_page("heads", analysis=planted.id, measure="entropy", sinkfree="on", query="20")
     assert not app.exception and "Without sinks: what rows gave" in said(app)
-    assert "Shares of what is left without the sinks of this head." in said(app)
+    assert "what the rows of this head gave to its sink is taken out; shares are of what is left." in said(app)
     values, _ = shown_values(ViewState(kind="self", measure="entropy", sinkfree="on"), planted)
     # Without its sink, row i looks at i keys alike.
     assert values.of(0, 0) == pytest.approx(np.mean([np.log(i) for i in range(1, 40)]), abs=1e-5)

@@ -4,7 +4,8 @@
     if study is not None:
         ...draw what it found
 
-Which study is shown is in the address (`study`). One that ends while its page is open shows itself.
+Which study is shown is in the address (`study`). One that ends while its page is open shows itself; one that ended
+meanwhile is offered in a line. A study of another kind, or on a part that has none, is said, and where it is shown.
 """
 
 from __future__ import annotations
@@ -21,12 +22,13 @@ from pages.shared.address import select
 from pages.shared.opened import open_study, owner, shelf, visibility_beside
 from pages.shared.panels.library_row import facts
 from pages.shared.panels.model_choice import ModelChoice
-from pages.shared.panels.run_cards import run_cards
+from pages.shared.panels.run_cards import my_jobs, run_cards
 from pages.shared.panels.show_when_done import show_when_done
 from pages.shared.panels.study_plan import start, study_plan
 from pages.shared.view_state import ViewState
 
 STARTED_HERE = "headwater_page_study_"  # + name of the study: id of the job whose result shows itself
+SEEN = "headwater_page_study_seen"  # ids of the studies that this tab has shown
 LISTED = 12
 
 
@@ -74,6 +76,7 @@ def _finished(state: ViewState, study: StudyDefinition, model: str) -> None:
     entries.sort(key=lambda entry: entry.model != model)
     if not entries:
         return
+    _ended_meanwhile(state, study, {entry.id: entry for entry in entries})
     offered: dict[str, Entry] = {entry.id: entry for entry in entries[:LISTED]}
     key = f"headwater_page_study_shown_{study.name}"
     st.session_state[key] = state.study if state.study in offered else None
@@ -88,6 +91,37 @@ def _finished(state: ViewState, study: StudyDefinition, model: str) -> None:
     )
 
 
+def _ended_meanwhile(state: ViewState, study: StudyDefinition, stored: dict[str, Entry]) -> None:
+    """The newest study of this kind that this browser ran and this tab has not shown yet."""
+    seen = st.session_state.setdefault(SEEN, set())
+    if state.study is not None:
+        seen.add(state.study)
+    try:
+        ended = [job.analysis_id for job in my_jobs() if job.type == "study" and job.state == "done"]
+    except HeadwaterError:  # a data folder that cannot be written: the cards of the runs have said so
+        return
+    newest = next((id for id in ended if id in stored), None)
+    if newest is None or newest in seen:
+        return
+    with st.container(horizontal=True, wrap=False, vertical_alignment="center"):
+        st.text(f"Finished while you were away: {stored[newest].title}", width="stretch", wrap=False)
+        st.button("Open", key=f"headwater_page_study_open_{study.name}", on_click=select, kwargs={"study": newest})
+
+
+def stray_study(state: ViewState, here: str) -> None:
+    """Says that the study of the address is not shown here and leads to where it is. `here`: what this part shows."""
+    if state.study is None:
+        return
+    try:
+        entry = shelf().entry(open_study(state.study).id, owner())
+    except (NotFound, Damaged, NewerFile) as error:
+        st.text(str(error))
+        return
+    with st.container(horizontal=True, vertical_alignment="center", key="headwater_stray_study"):
+        st.text(f"The link leads to the study “{entry.title}”; {here}.")
+        st.page_link("pages/studies.py", label="Open it on the page Studies", query_params={"study": entry.id})
+
+
 def _shown(state: ViewState, study: StudyDefinition) -> Study | None:
     if state.study is None:
         return None
@@ -96,4 +130,7 @@ def _shown(state: ViewState, study: StudyDefinition) -> Study | None:
     except (NotFound, Damaged, NewerFile) as error:
         st.text(str(error))
         return None
-    return found if found.info.get("study") == study.name else None
+    if found.info.get("study") == study.name:
+        return found
+    stray_study(state, f"this part shows “{study.title}”")
+    return None
