@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -90,17 +91,26 @@ class Atlas:
         return float((known < own).mean() + (known == own).mean() / 2) if np.isfinite(own) else np.nan
 
 
-def read_atlas(analysis: Analysis, kind: str, probe: Study | None = None) -> Atlas:
+def read_atlas(
+    analysis: Analysis,
+    kind: str,
+    probe: Study | None = None,
+    sampled: Mapping[str, Mapping[tuple[int, int], float]] | None = None,
+) -> Atlas:
     """All numbers of one kind of attention. probe: a finished random-repeat study of the same model.
 
     Where the probe has a score of a head it stands in the place of the text's: natural text mixes repetition with what
-    words mean.
+    words mean. sampled: what backend/sampled_scores.py measured, which takes longer than reading tables.
     """
     infos = analysis.layers(kind)
     layers, heads = tuple(one.layer for one in infos), tuple(one.heads for one in infos)
     stored = set(analysis.heads(kind=kind).column_names)
     values = {name: analysis.statistic(name, kind) for name in statistics.all() if name in stored}
     values |= computed(analysis, kind, layers, max(heads))
+    for name, by_head in (sampled or {}).items():
+        values[name] = np.full((len(layers), max(heads)), np.nan)
+        for (layer, head), value in by_head.items():
+            values[name][layers.index(layer), head] = value
     uniform: dict[str, dict[int, float]] = {}
     for row in analysis.info.get("uniform", []):
         if row["kind"] == kind:

@@ -15,8 +15,9 @@ import numpy as np
 import torch
 
 from backend import statistics
+from backend.detected import LEAST_ROWS, THETA, sinks_of
 from backend.map_sizes import SIDES
-from backend.sinks.detection import LEAST_ROWS, NONE_LEFT, THETA
+from backend.sinks.detection import NONE_LEFT
 from backend.sinks.kept import KeptLayer, hiding, kept_layer
 from backend.statistics.statistic import Measures
 from backend.store import Analysis
@@ -24,18 +25,6 @@ from backend.types import LayerInfo
 from kernels.api import attend
 from kernels.measures import NOTHING, MeasureRequest
 from kernels.score import ScoreSpec, row_bias_groups
-
-
-def sinks_of(
-    analysis: Analysis, layer: int, head: int, kind: str = "self", theta: float = THETA, least_rows: int = LEAST_ROWS
-) -> tuple[int, ...]:
-    """The detected sinks of a head, ascending."""
-    table = analysis.sql(
-        "SELECT key FROM keys WHERE kind = ? AND layer = ? AND head = ? AND received_mean > ? AND visible_rows >= ? "
-        "ORDER BY key",
-        [kind, layer, head, theta, least_rows],
-    )
-    return tuple(table["key"].to_pylist())
 
 
 def without_sinks(weights: np.ndarray, visible: np.ndarray, sinks: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from backend.map_sizes import SIDES, axis_sides, map_sizes, segment_sides
+from backend.sink_free import without_sinks
 from backend.store import Analysis
 from backend.words import Group, gather, groups, numbers_of
 
 DIRECTIONS = ("from", "to")
+STRIP = 2**22  # cells of a map that are held at once
+Sinks = tuple[int, ...] | None  # keys whose share is taken out of every row (K-05), learned sinks too; None = none are
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,61 +45,88 @@ def units_of(analysis: Analysis, kind: str, layer: int, unit: str) -> Units:
 
 
 def profile(
-    analysis: Analysis, layer: int, head: int, kind: str, units: Units, chosen: Sequence[int], direction: str
+    analysis: Analysis,
+    layer: int,
+    head: int,
+    kind: str,
+    units: Units,
+    chosen: Sequence[int],
+    direction: str,
+    sinks: Sinks = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """How much each unit gets from the chosen ones (mean over those), or gives to them (sum over those).
 
     Returns values and visibility, one per key unit ("from") or per query unit ("to"). NoExactMap where the head's
     queries and keys were not kept.
     """
-    sees = seeing(analysis, layer, head, kind, len(units.query_of))
-    if direction == "from":
-        total, seen, count = np.zeros(len(units.keys)), np.zeros(len(units.keys), bool), 0
-        for number in chosen:
-            rows = slice(units.queries[number].start, units.queries[number].end)
-            values, visible = window(analysis, layer, head, kind, rows, None)
-            mean, any_seen = gather(
-                values, visible, np.zeros(len(values), int), units.key_of, 1, len(units.keys), sees=sees[rows]
-            )
-            if sees[rows].any():
-                total, seen, count = total + mean[0], seen | any_seen[0], count + 1
-        return total / max(count, 1), seen
-    total, seen = np.zeros(len(units.queries)), np.zeros(len(units.queries), bool)
+    every_query, every_key = slice(0, len(units.queries)), slice(0, len(units.keys))
+    side = units.keys if direction == "from" else units.queries
+    total, seen, count = np.zeros(len(side)), np.zeros(len(side), bool), 0
     for number in chosen:
-        columns = slice(units.keys[number].start, units.keys[number].end)
-        values, visible = window(analysis, layer, head, kind, None, columns)
-        to = np.where(visible, values, 0.0).sum(1)
-        mean = np.bincount(units.query_of[sees], weights=to[sees], minlength=len(units.queries))
-        count = np.bincount(units.query_of[sees], minlength=len(units.queries))
-        total += np.divide(mean, count, out=np.zeros_like(mean), where=count > 0)
-        seen |= np.bincount(units.query_of, weights=visible.any(1), minlength=len(units.queries)) > 0
-    return total, seen
+        own = slice(number, number + 1)
+        queries, keys = (own, every_key) if direction == "from" else (every_query, own)
+        values, visible, rows = added_up(analysis, layer, head, kind, units, queries, keys, sinks)
+        if direction == "to" or rows[0]:
+            total, seen, count = total + values.ravel(), seen | visible.ravel(), count + 1
+    return total / (max(count, 1) if direction == "from" else 1), seen
 
 
 def between(
-    analysis: Analysis, layer: int, head: int, kind: str, units: Units, queries: slice, keys: slice
+    analysis: Analysis,
+    layer: int,
+    head: int,
+    kind: str,
+    units: Units,
+    queries: slice,
+    keys: slice,
+    sinks: Sinks = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Weights and visibility between a run of query units and a run of key units."""
+    return added_up(analysis, layer, head, kind, units, queries, keys, sinks)[:2]
+
+
+def added_up(
+    analysis: Analysis, layer: int, head: int, kind: str, units: Units, queries: slice, keys: slice, sinks: Sinks
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Weights and visibility between two runs of units, and of how many rows each query unit is the mean.
+
+    The map is gone through in strips of rows: what is held at once does not grow with it."""
     rows = slice(units.queries[queries.start].start, units.queries[queries.stop - 1].end)
     columns = slice(units.keys[keys.start].start, units.keys[keys.stop - 1].end)
-    values, visible = window(analysis, layer, head, kind, rows, columns)
-    return gather(
-        values,
-        visible,
-        units.query_of[rows] - queries.start,
-        units.key_of[columns] - keys.start,
-        queries.stop - queries.start,
-        keys.stop - keys.start,
-        sees=seeing(analysis, layer, head, kind, len(units.query_of))[rows],
-    )
+    shape = (queries.stop - queries.start, keys.stop - keys.start)
+    total, seen, count = np.zeros(shape), np.zeros(shape, bool), np.zeros(shape[0])
+    every = seeing(analysis, layer, head, kind, len(units.query_of)) if sinks is None else None
+    width = len(units.key_of) if sinks is not None else columns.stop - columns.start
+    for part in strips(rows, width):
+        values, visible, sees = window(analysis, layer, head, kind, part, columns, sinks)
+        sees = sees if every is None else every[part]
+        own = units.query_of[part] - queries.start
+        mean, here = gather(values, visible, own, units.key_of[columns] - keys.start, *shape, sees=sees)
+        members = np.bincount(own[sees], minlength=shape[0])
+        total, seen, count = total + mean * members[:, None], seen | here, count + members
+    return np.divide(total, count[:, None], out=np.zeros_like(total), where=count[:, None] > 0), seen, count
+
+
+def strips(rows: slice, width: int) -> Iterator[slice]:
+    """The rows in runs of at most STRIP cells."""
+    step = max(1, STRIP // max(width, 1))
+    for start in range(rows.start, rows.stop, step):
+        yield slice(start, min(start + step, rows.stop))
 
 
 def window(
-    analysis: Analysis, layer: int, head: int, kind: str, rows: slice | None, columns: slice | None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Weights and visibility of a window of the map."""
-    weights = analysis.map(layer, head, rows, columns, kind=kind)
-    return np.nan_to_num(weights), analysis.visible(layer, head, rows, columns, kind=kind)
+    analysis: Analysis, layer: int, head: int, kind: str, rows: slice, columns: slice, sinks: Sinks
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Weights and visibility of a window of the map, and which of its rows see any key of it."""
+    part = columns if sinks is None else None  # what is left of a row is known of the whole row
+    weights = analysis.map(layer, head, rows, part, kind=kind)
+    seen = analysis.visible(layer, head, rows, part, kind=kind)
+    if sinks is not None:
+        weights, seen = without_sinks(weights, seen, sinks)
+    sees = seen.any(1)
+    if sinks is not None:
+        weights, seen = weights[:, columns], seen[:, columns]
+    return np.nan_to_num(weights), seen, sees
 
 
 def seeing(analysis: Analysis, layer: int, head: int, kind: str, n: int) -> np.ndarray:

@@ -130,19 +130,26 @@ def gather(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Attention between groups: weights and visibility [n_rows, n_keys] of a map, or of a window of one, [rows, keys].
 
-    rows, keys: the group of every row and key. To a group: sum over its keys. From a group: mean over those of its rows
-    that see any key (`sees`, needed where the window leaves keys out). A cell is visible where one of its cells is.
+    rows, keys: the group of every row and key, in reading order. To a group: sum over its keys. From a group: mean over
+    those of its rows that see any key (`sees`, needed where the window leaves keys out). A cell is visible where one of
+    its cells is.
     """
     if weights.shape != visible.shape or weights.shape != (len(rows), len(keys)):
         raise ValueError(f"expected a map of {len(rows)} x {len(keys)}, got {weights.shape} and {visible.shape}.")
     sees = visible.any(1) if sees is None else sees
-    to_keys, to_rows = membership(keys, n_keys), membership(rows, n_rows)
-    summed = to_rows[:, sees] @ (np.where(visible, weights, 0.0)[sees] @ to_keys.T)
-    seen = (to_rows @ (visible @ to_keys.T)) > 0
-    count = to_rows[:, sees].sum(1)[:, None]
+    kept = np.where(visible & sees[:, None], weights, 0.0)
+    summed = by_group(by_group(kept, keys, n_keys, 1), rows, n_rows, 0)
+    seen = by_group(by_group(visible, keys, n_keys, 1), rows, n_rows, 0) > 0
+    count = np.bincount(rows[sees], minlength=n_rows)[:, None]
     return np.divide(summed, count, out=np.zeros_like(summed), where=count > 0), seen
 
 
-def membership(numbers: np.ndarray, n: int) -> np.ndarray:
-    """[n, members] 1 where a member belongs to a group."""
-    return (np.arange(n)[:, None] == numbers[None]).astype(np.float64)
+def by_group(values: np.ndarray, numbers: np.ndarray, n: int, axis: int) -> np.ndarray:
+    """Sums over the members of each of n groups along one axis; the members of a group lie side by side."""
+    starts = np.flatnonzero(np.diff(numbers, prepend=-1))
+    sums = np.add.reduceat(values, starts, axis=axis, dtype=np.float64)
+    if len(starts) == n:
+        return sums
+    found = np.zeros((n, values.shape[1]) if axis == 0 else (values.shape[0], n))
+    found[numbers[starts] if axis == 0 else (slice(None), numbers[starts])] = sums
+    return found

@@ -6,6 +6,7 @@ import streamlit as st
 
 from backend.store import Analysis
 from pages.shared.frame import frame, opened
+from pages.shared.head_grid import tell_labels
 from pages.shared.hints import hints
 from pages.shared.panels.atlas_data import labels_sentence, quick_labels
 from pages.shared.panels.definition import definition
@@ -17,7 +18,7 @@ from pages.shared.panels.head_row import head_row
 from pages.shared.panels.head_sentences import head_sentence, model_sentence
 from pages.shared.panels.head_tables import head_tables
 from pages.shared.panels.head_values import head_values
-from pages.shared.panels.maps_beside import compare, pinned_heads, toggle_pin
+from pages.shared.panels.maps_beside import compare, fit_beside, pinned_heads, toggle_pin
 from pages.shared.panels.ranked_heads import ranked_heads
 from pages.shared.panels.readable import readable
 from pages.shared.panels.selectors import ALL
@@ -48,7 +49,7 @@ def pictures(state: ViewState, analysis: Analysis, exact: bool) -> None:
         compare(state, analysis)
         head_grid(
             state,
-            head_values(analysis, state.kind, state.measure),
+            shown_values(state, analysis)[0],
             pins=pinned_heads(state, analysis),
             on_pin=lambda head: toggle_pin(state, analysis, head),
         )
@@ -60,10 +61,10 @@ def numbers(state: ViewState, analysis: Analysis, exact: bool) -> None:
     """The ranking of all heads and one row of the chosen one."""
     ranking, row = st.columns([0.4, 0.6], gap="medium")
     with ranking, readable():
-        values, told = shown_values(state, analysis)
-        ranked_heads(state, values, quick_labels(state, analysis))
-        if told:
-            st.text(told)
+        labels = quick_labels(state, analysis)
+        if labels:
+            tell_labels(state.analysis, state.kind, labels)
+        ranked_heads(state, shown_values(state, analysis)[0], labels)
     with row, readable():
         if exact:
             head_row(state, analysis, labels_by_side(analysis))
@@ -71,7 +72,7 @@ def numbers(state: ViewState, analysis: Analysis, exact: bool) -> None:
             exact_again(state, analysis)
 
 
-state = frame("heads", selectors=(*ALL, "sinkfree"))
+state = frame("heads", selectors=(*ALL, "sinkfree"), own=fit_beside)
 analysis = opened(state)
 hints("heads", HINTS)
 exact = False
@@ -79,11 +80,15 @@ with readable():
     exact = state.head in analysis.exact_heads(state.layer, state.kind)
 
 with readable():
-    st.text(f"Where does each head look? {model_sentence(head_values(analysis, state.kind, 'first_mass'))}")
+    importance = head_values(analysis, state.kind, "first_key_importance")
+    st.text(f"Where does each head look? {model_sentence(importance, sinkfree=state.without_sinks())}")
 pictures(state, analysis, exact)
 after_picture()
 with readable():
-    st.text(head_sentence(head_values(analysis, state.kind, state.measure), state.layer, state.head))
+    values, told = shown_values(state, analysis)
+    if told:
+        st.text(told)
+    st.text(head_sentence(values, state.layer, state.head, sinkfree=values.sinkfree))
     given = labels_sentence(state, analysis)
     if given:
         st.text(given)

@@ -7,6 +7,7 @@ import streamlit as st
 from pages.shared.frame import frame, opened
 from pages.shared.panels.part_choice import part_choice
 from pages.shared.panels.readable import readable
+from pages.shared.panels.sink_free_values import said_with_sinks
 from pages.shared.panels.sparsity_cost import sparsity_cost
 from pages.shared.panels.sparsity_dense import sparsity_dense
 from pages.shared.panels.sparsity_keys import sparsity_keys
@@ -33,5 +34,8 @@ DRAW = {
 state = frame("sparsity", selectors=("kind", "layer", "head"), parts=PARTS)
 analysis = opened(state)
 st.text("What could be skipped, and what would it really cost?")
+said_with_sinks(
+    state, "a cache or a pattern keeps or drops sinks like any key, and what it costs is told of whole rows."
+)
 with readable():
     DRAW[part_choice(state, PARTS)](state, analysis)

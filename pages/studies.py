@@ -14,6 +14,7 @@ from pages.shared.opened import open_study, owner, shelf
 from pages.shared.panels.library_row import facts
 from pages.shared.panels.readable import readable
 from pages.shared.panels.run_cards import run_cards
+from pages.shared.panels.sink_free_values import said_with_sinks
 from pages.shared.panels.study_form import study_form, unfinished_studies
 from pages.shared.panels.study_panels import panel_of
 from pages.shared.view_state import ViewState, to_query
@@ -47,6 +48,7 @@ def found(state: ViewState, study: Study) -> None:
     panel = panel_of(name)
     if panel is not None:
         panel.result(state, study)
+        said_with_sinks(state, "a study is shown as it was run; only one that was run without sinks says so itself.")
     else:
         tables = [table for table in study.tables() if table != "info"]
         st.dataframe(study.table(st.selectbox("Table", tables, key="headwater_study_table")), hide_index=True)

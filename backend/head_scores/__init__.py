@@ -5,7 +5,7 @@ To add one, write it into one of the registries: a caption, a formula and one ag
 
 from __future__ import annotations
 
-from backend.head_scores import from_distances, from_keys, from_rows
+from backend.head_scores import from_distances, from_keys, from_maps, from_rows
 from backend.head_scores.score import Score, Seen
 
 __all__ = ["Score", "Seen", "all"]
@@ -13,4 +13,4 @@ __all__ = ["Score", "Seen", "all"]
 
 def all() -> dict[str, Score]:
     """Every score by name."""
-    return {**from_rows.SCORES, **from_distances.SCORES, **from_keys.SCORES}
+    return {**from_rows.SCORES, **from_maps.SCORES, **from_distances.SCORES, **from_keys.SCORES}

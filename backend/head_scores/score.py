@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from backend.sparsity.rows import Rows
+
 
 @dataclass(frozen=True, eq=False)
 class Seen:
@@ -34,15 +36,17 @@ class Score:
     learned sink), entropy, max_weight, sum_square, mean_distance, first_mass, a (first_mass, 0 where undefined).
     `distances` offers d (|distance|), distance, mass, mean_weight, rows, choosing (rows with n >= 2), lone (the weight
     of rows with n = 1). `keys` offers key, received_sum, received_mean, visible_rows, is_delimiter, choosing, and
-    lone_delimiter (the weight that rows with n = 1 had to give to a delimiter).
+    lone_delimiter (the weight that rows with n = 1 had to give to a delimiter). Scores of `maps` have of_rows instead:
+    one number for each of some rows (backend/sparsity/rows.py), averaged where defined.
     """
 
     caption: str  # one sentence
     formula: str
     unit: str
     range: tuple[float, float]
-    value: str
+    value: str = ""
     table: str = "rows"
+    of_rows: Callable[[Rows], np.ndarray] | None = None
     uniform: Callable[[Seen], np.ndarray] | None = None  # per row, averaged over those that are not NaN
     uniform_words: str = ""
     needs_run: bool = False  # the uniform value holds where each row sees an unbroken run of keys that ends at itself

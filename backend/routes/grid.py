@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -14,6 +14,7 @@ from PIL import Image
 from starlette.requests import Request
 from starlette.responses import Response
 
+from backend.detected import sinks_of
 from backend.errors import NotFound
 from backend.map_sizes import MapSize, map_sizes
 from backend.routes.answers import OpenAnalysis, immutable, kept_already, opened, speaks_json
@@ -32,6 +33,7 @@ PALETTES = {
 }
 SMALL = 256  # tokens; longer maps are drawn in blocks that unite stored ones (a power of two), so nothing is computed
 BLEND = 0.12  # share of the ramp that grows out of the page's background
+HIDDEN = (128, 128, 128, 150)  # columns of sinks, where they are left out
 INVISIBLE = (128, 128, 128, 36)  # cells no query may see: a veil of grey, never the colour of zero
 
 
@@ -41,7 +43,7 @@ def grid(open_analysis: OpenAnalysis):
     @speaks_json
     def layer_png(request: Request) -> Response:
         query = request.query_params
-        only(query, ("size", "how", "palette", "theme"))
+        only(query, ("size", "how", "palette", "theme", "sinks"))
         kind, layer = request.path_params.get("kind"), request.path_params.get("layer")
         number = None if layer is None else whole("layer", layer)
         size = whole("size", query.get("size", str(SIZES[2])))
@@ -50,13 +52,14 @@ def grid(open_analysis: OpenAnalysis):
         how = one_of("how", query.get("how"), ("mean", "max"))
         palette = one_of("palette", query.get("palette"), tuple(PALETTES))
         theme = one_of("theme", query.get("theme"), ("light", "dark"))
+        hide = one_of("sinks", query.get("sinks"), ("show", "hide")) == "hide"
         found = opened(open_analysis, request)
         kept = kept_already(request, found.private)
         if kept is not None:
             return kept
         if kind is None or number is None:
             kind, number = middle(map_sizes(found.analysis))
-        body = computed(_png, _Key(found), kind, number, size, how, palette, theme)
+        body = computed(_png, _Key(found), kind, number, size, how, palette, theme, hide)
         return immutable(request, body, "image/png", private=found.private, compress=False)
 
     return layer_png
@@ -86,26 +89,40 @@ class _Key:
 
 
 @lru_cache(maxsize=512)
-def _png(key: _Key, kind: str, layer: int, size: int, how: str, palette: str, theme: str) -> bytes:
+def _png(key: _Key, kind: str, layer: int, size: int, how: str, palette: str, theme: str, hide: bool) -> bytes:
     layers = map_sizes(key.analysis).get(kind)
     if layers is None or layer not in layers:
         raise NotFound(f"This analysis has no maps for kind {kind!r}, layer {layer}.")
     there = layers[layer]
     blocks = size if max(there.queries, there.keys) <= SMALL else 1 << (size.bit_length() - 1)
     maps = [key.analysis.pooled(layer, head, blocks, how=how, kind=kind) for head in range(there.heads)]
-    picture = side_by_side([coloured(values, palette, theme) for values in maps], size)
+    sinks = [sinks_of(key.analysis, layer, head, kind) if hide else () for head in range(there.heads)]
+    pictures = zip(maps, sinks, strict=True)
+    picture = side_by_side(
+        [coloured(one, palette, theme, blocks_of(own, there.keys, one)) for one, own in pictures], size
+    )
     out = io.BytesIO()
     Image.fromarray(picture, "RGBA").save(out, "PNG", compress_level=4)
     return out.getvalue()
 
 
-def coloured(values: np.ndarray, palette: str, theme: str) -> np.ndarray:
+def blocks_of(keys: tuple[int, ...], n_keys: int, values: np.ndarray) -> list[int]:
+    """The columns of a picture that hold some keys: block p of P covers [floor(p n / P), floor((p + 1) n / P))."""
+    blocks = values.shape[1]
+    return sorted({((key + 1) * blocks - 1) // n_keys for key in keys})
+
+
+def coloured(values: np.ndarray, palette: str, theme: str, hidden: Sequence[int] = ()) -> np.ndarray:
     """Weights [P, P], NaN where nothing is visible -> RGBA [P, P, 4]. Each head has its own scale: the square root of
-    the weight over the head's largest one, so that a sink does not leave the rest blank."""
+    the weight over the head's largest one, so that a sink does not leave the rest blank. hidden: columns that are in
+    no colour and in no scale."""
     visible = ~np.isnan(values)
-    largest = float(values[visible].max(initial=0.0))
-    share = np.sqrt(np.where(visible, values, 0.0) / largest) if largest > 0 else np.zeros_like(values)
+    shown = visible.copy()
+    shown[:, list(hidden)] = False
+    largest = float(values[shown].max(initial=0.0))
+    share = np.sqrt(np.where(shown, values, 0.0) / largest) if largest > 0 else np.zeros_like(values)
     pixels = ramp(palette, theme)[np.minimum(share * 255.999, 255).astype(np.intp)]
+    pixels[visible & ~shown] = HIDDEN
     pixels[~visible] = INVISIBLE
     return pixels
 

@@ -69,6 +69,22 @@ TERMS = {
         baseline="visible tokens of v / n_i, averaged over the rows of u",
         source="Clark et al. 2019, What Does BERT Look At",
     ),
+    "class_mass": Term(
+        caption="How much of a row goes to all tokens of one kind, or to one part of the prompt.",
+        formula="mean over rows i with n_i >= 2 of the sum of A_ij over the keys j of the class; the masses of all "
+        "kinds add up to 1, less what a learned sink takes",
+        unit="weight",
+        range=(0.0, 1.0),
+        baseline="mean share of the class among the visible keys",
+        source="Clark et al. 2019, What Does BERT Look At",
+    ),
+    "class_lift": Term(
+        caption="How many times as much a class gets as uniform attention would give it: 1 where it gets no more.",
+        formula="mass of the class / mean over the same rows of (visible keys of the class) / n_i",
+        unit="times",
+        range=(0.0, math.inf),
+        baseline="1",
+    ),
     "next_token_probability": Term(
         caption="What the model would have said next, before one was chosen.",
         formula="exp(logprob) of the softmax over the vocabulary",

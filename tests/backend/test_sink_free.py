@@ -5,12 +5,12 @@ import pytest
 import torch
 
 from backend import statistics
+from backend.detected import sinks_of
 from backend.sink_free import (
     hiding_rows,
     sink_free_measures,
     sink_free_rows,
     sink_free_statistics,
-    sinks_of,
     without_sinks,
 )
 from backend.sinks.kept import kept_layer

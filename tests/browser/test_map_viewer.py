@@ -244,6 +244,20 @@ def test_hiding_sinks_rescales_and_says_so_but_numbers_stay(page, long):
     assert shown.next_report("look")["hide"] is True
 
 
+def test_k05_without_sinks_the_hover_tells_the_share_of_what_is_left(page, small):
+    shown = Shown(page, small, sinks=(0,), sinkfree=True)
+    row = small.made.weights[15]
+    rest = row[1:16] / row[1:16].sum()
+    told = shown.hover(15, 9)
+    assert f"weight {four_digits(row[9]):.4g}"[:10] in told
+    assert f"{four_digits(rest[8])}" in told.partition(" of what sinks leave")[0]
+    rank = 1 + int((rest > rest[8]).sum())
+    assert f"rank {rank} of 15 · uniform would be 0.06667" in told
+    assert shown.hover(15, 0).endswith("a sink: taken out of this row")
+    note = page.locator(".hw-note").text_content()
+    assert note.startswith("Without sinks: sink key 0 “·t0”") and "shares of what is left of a row" in note
+
+
 def test_per_row_colour_makes_the_strongest_cell_of_each_row_alike(page, small):
     shown = Shown(page, small)
     rows = small.made.weights[[8, 17]]

@@ -97,7 +97,7 @@ def test_case_58_and_59_what_is_sent_at_once_is_bounded(data_folder):
         assert len(json.dumps(fed.params)) < 1_000_000
     n = 32_768
     words = [Group(at, at + 1, "世界" * 3, "世界" * 3) for at in range(n)]
-    text = TextView(words, np.full(n, 1 / n), np.ones(n, bool), [n - 1], "x").message()
+    text = TextView(words, np.full(n, 1 / n), np.ones(n, bool), [n - 1], "x", "y").message()
     assert len(json.dumps(text)) < 1_000_000
     lines = strongest(np.full((400, 400), 1 / 400), np.ones((400, 400), bool))
-    assert len(json.dumps(LineView("0.0", words[:400], words[:400], 0, 0, lines).message())) < 1_000_000
+    assert len(json.dumps(LineView("0.0", words[:400], words[:400], 0, 0, lines, "y").message())) < 1_000_000

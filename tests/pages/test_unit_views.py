@@ -125,7 +125,7 @@ def test_one_token(open_page, library):
 
 def test_long_texts_are_cut_to_a_stretch_around_the_chosen():
     n = 32_768
-    view = TextView(words(n), np.zeros(n), np.ones(n, bool), [20_000], "x").message()
+    view = TextView(words(n), np.zeros(n), np.ones(n, bool), [20_000], "x", "y").message()
     assert len(view["labels"]) == MOST_UNITS and view["first"] <= 20_000 < view["first"] + MOST_UNITS
     assert view["all"] == n and view["labels"][20_000 - view["first"]] == "w20000"
 

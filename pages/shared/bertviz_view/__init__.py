@@ -12,6 +12,7 @@ import streamlit as st
 
 from backend.bertviz_data import Fed
 from backend.installed_scripts import version_of
+from pages.shared.save_picture import OFFER
 from pages.shared.scripts import by_reference
 
 HERE = Path(__file__).parent
@@ -23,7 +24,7 @@ SELECTS = {"head": ["layer"], "model": [], "neuron": ["layer", "att_head"]}  # w
 _bertviz_view = st.components.v2.component(
     "headwater_bertviz_view",
     css=(HERE / "bertviz_view.css").read_text("utf-8"),
-    js=by_reference("bertviz_view", (HERE / "bertviz_view.js").read_text("utf-8")),
+    js=by_reference("bertviz_view", "\n".join(path.read_text("utf-8") for path in (OFFER, HERE / "bertviz_view.js"))),
 )
 
 
@@ -32,13 +33,15 @@ def scripts_of(view: str) -> tuple[str, ...]:
     return (*LIBRARIES, NAMES[view])
 
 
-def bertviz_view(view: str, fed: Fed, layer: int, head: int) -> None:
-    """Draws one view; it is made anew only where something of it changed."""
+def bertviz_view(view: str, fed: Fed, layer: int, head: int, picture: str) -> None:
+    """Draws one view; it is made anew only where something of it changed. picture: the name it is offered to be saved
+    under."""
     tokens = max(len(fed.queries), len(fed.keys))
     height = 110 + HEIGHTS[view] * tokens if view != "model" else model_height(fed, tokens)
     _bertviz_view(
         key="headwater_bertviz_view",
         data={
+            "picture": picture,
             "scripts": [f"data/scripts/{name}.js?v={version_of(name)}" for name in scripts_of(view)],
             "global": "bertviz_params" if view == "neuron" else "PYTHON_PARAMS",
             "params": fed.params,

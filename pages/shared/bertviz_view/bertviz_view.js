@@ -32,6 +32,42 @@ window.require = { config() {} };
 window.requirejs = (names, run) => run(...names.map((name) => ({ jquery: window.jQuery, d3: window.d3 })[name]));
 console.log = () => {};`;
 
+// The frame cannot be reached into: asked for its picture, it sends the SVG that BertViz drew, with its styles written in.
+const ANSWER = `
+const INK = ["font-family", "font-size", "font-weight", "fill", "fill-opacity", "stroke", "stroke-opacity", "opacity", "visibility", "display"];
+window.addEventListener("message", (event) => {
+  if (event.data !== "picture" || event.source !== window.parent) return;
+  const drawn = document.querySelector("#vis svg");
+  if (!drawn) return event.ports[0].postMessage(null);
+  const copy = drawn.cloneNode(true);
+  const parts = copy.querySelectorAll("text, line, rect, path");
+  drawn.querySelectorAll("text, line, rect, path").forEach((part, at) => {
+    const style = getComputedStyle(part);
+    for (const name of INK) parts[at].style.setProperty(name, style.getPropertyValue(name));
+  });
+  const { width, height } = drawn.getBoundingClientRect();
+  copy.setAttribute("width", Math.ceil(width));
+  copy.setAttribute("height", Math.ceil(height));
+  event.ports[0].postMessage({ text: new XMLSerializer().serializeToString(copy), width: Math.ceil(width), height: Math.ceil(height) });
+});`;
+const PICTURE_MS = 5000; // how long the frame is waited for
+
+/** What the frame drew, on the background of the page. */
+function pictureIn(scroll, background) {
+  const frame = scroll.querySelector("iframe");
+  return new Promise((resolve, reject) => {
+    if (!frame) return resolve(null);
+    const { port1, port2 } = new MessageChannel();
+    const late = setTimeout(() => reject(new Error("BertViz's view did not answer")), PICTURE_MS);
+    port1.onmessage = ({ data: picture }) => {
+      clearTimeout(late);
+      const ground = `<rect width="100%" height="100%" fill="${background}"/>`;
+      resolve(picture && { ...picture, text: picture.text.replace(/^<svg[^>]*>/, (start) => start + ground) });
+    };
+    frame.contentWindow.postMessage("picture", "*", [port2]);
+  });
+}
+
 function page(data, scripts, dark, background, ink) {
   const policy = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'";
   const selects = data.selects.map((id) => `<label>${id === "layer" ? "Layer" : "Head"}: <select id="${id}"></select></label> `).join("");
@@ -53,10 +89,12 @@ select { color: ${ink}; background: ${background}; border: 1px solid ${ink}; }
 <script>window.${data.global} = ${literal(params)};${LOADER}</script>
 ${scripts.map(inline).join("\n")}
 <script>${names}
+${ANSWER}
 document.documentElement.dataset.ready = "1";</script>
 </body></html>`;
 }
 
+const offers = new WeakMap(); // element of the view -> what takes its picture back
 const shown = new WeakMap(); // element of the view -> what was asked for last
 
 export default function (component) {
@@ -70,8 +108,11 @@ export default function (component) {
   const style = getComputedStyle(scroll);
   const background = style.getPropertyValue("--st-background-color").trim() || "#ffffff";
   const ink = style.getPropertyValue("--st-text-color").trim() || "#1c2430";
+  offers.get(scroll)?.();
+  offers.set(scroll, offerPicture(data.picture, () => pictureIn(scroll, background)));
   const wanted = JSON.stringify([data, background, ink]);
-  if (shown.get(scroll) === wanted) return;
+  const leave = () => offers.get(scroll)?.();
+  if (shown.get(scroll) === wanted) return leave;
   shown.set(scroll, wanted);
   Promise.all(data.scripts.map(scriptText)).then(
     (scripts) => {
@@ -85,6 +126,7 @@ export default function (component) {
     },
     (error) => scroll.replaceChildren(document.createTextNode(error.message)),
   );
+  return leave;
 }
 
 function isDark(background) {

@@ -16,10 +16,12 @@ from pathlib import Path
 import streamlit as st
 
 from pages.shared import map_viewer
+from pages.shared.save_picture import OFFER
 from pages.shared.scripts import by_reference
 
 HERE = Path(__file__).parent
 SHARED = ("dom.js", "colour.js")  # of the map viewer
+PICTURE = "headwater_all_heads"  # under which name the picture of the grid is offered to be saved
 MODES = ("maps", "values")
 ORDERS = ("layers", "value")
 
@@ -27,9 +29,13 @@ ORDERS = ("layers", "value")
 def script() -> str:
     """The grid as one ES module."""
     shared = [(map_viewer.HERE / name).read_text("utf-8") for name in SHARED]
-    return "\n".join([*shared, (HERE / "grid.js").read_text("utf-8")])
+    own = [path.read_text("utf-8") for path in (OFFER, HERE / "picture.js", HERE / "grid.js")]
+    return "\n".join([*shared, *own])
 
 
+_labels = st.components.v2.component(
+    "headwater_head_labels", js=by_reference("head_labels", (HERE / "labels.js").read_text("utf-8"))
+)
 _grid = st.components.v2.component(
     "headwater_head_grid", css=(HERE / "grid.css").read_text("utf-8"), js=by_reference("head_grid", script())
 )
@@ -60,7 +66,9 @@ class GridView:
     pins: tuple[tuple[int, int], ...] | None = (
         None  # (layer, head) of those kept beside the large map; None: not offered
     )
-    reserve: int = 290  # pixels of the browser's height that are not for the rows of heads
+    sinkfree: bool = False  # small maps without the columns of sinks
+    note: str = ""  # of what rows the numbers are
+    reserve: int = 306  # pixels of the browser's height that are not for the rows of heads
 
     def message(self) -> dict:
         """What the browser is told."""
@@ -69,7 +77,7 @@ class GridView:
             for layer, values in self.values.items()
         ]
         return {
-            "url": f"data/{self.analysis}/grid/{self.kind}",
+            "url": grid_address(self.analysis, self.kind),
             "layers": layers,
             "measure": self.measure,
             "unit": self.unit,
@@ -79,6 +87,9 @@ class GridView:
             "least": self.arranged.least,
             "pins": None if self.pins is None else [list(pin) for pin in self.pins],
             "palette": self.palette,
+            "sinkFree": self.sinkfree,
+            "note": self.note,
+            "picture": PICTURE,
             "reserve": self.reserve,
         }
 
@@ -115,6 +126,20 @@ def head_grid(
         on_pin_change=head("pin", on_pin),
         on_arrange_change=arrange,
     )
+
+
+def tell_labels(analysis: str, kind: str, labels: Mapping[tuple[int, int], str]) -> None:
+    """Tells the grid of a page the labels of its heads, with their scores, once they are known: it does not wait for
+    them, and shows them beside the value of a head."""
+    named = {f"{layer}.{head}": text for (layer, head), text in labels.items() if text}
+    message = {"url": grid_address(analysis, kind), "labels": named}
+    with st.container(key="headwater_head_labels"):
+        _labels(key="headwater_head_labels_told", data=message, height=1)
+
+
+def grid_address(analysis: str, kind: str) -> str:
+    """Where the browser fetches the small maps, beside the page."""
+    return f"data/{analysis}/grid/{kind}"
 
 
 def read_arranged(mode: object, order: object, least: object) -> Arranged:

@@ -12,6 +12,7 @@ const PICK_MS = 120;
 const ARRANGE_MS = 250;
 const SMALL_MAPS =
   "Small maps: colour is the square root of the weight over the largest of its own head. Grey: not visible.";
+const WITHOUT_SINKS = "Darker grey: columns of sinks, in no colour.";
 const MODES = [["maps", "Small maps"], ["values", "Measure"]];
 // What may have the focus while arrows choose heads: nothing that has a use for arrows itself.
 const WITHOUT_ARROWS = "body, #stMain, button:not([role=radio], [role=tab]), a, summary"; // a click on the page focuses stMain
@@ -40,6 +41,7 @@ class HeadGrid {
     this.listen();
     this.watcher = new ResizeObserver(() => this.layout());
     this.watcher.observe(this.frame);
+    window.dispatchEvent(new Event("headwater-labels-wanted"));
   }
 
   /** How the heads are ordered, which of them count, and the button that keeps one beside the map. */
@@ -123,6 +125,7 @@ class HeadGrid {
     this.layout();
     if (news) this.reveal();
     this.say();
+    this.takeBack ??= offerPicture(data.picture, () => gridPicture(this));
   }
 
   /** Size of a cell: as large as the room allows, between CELL.least and CELL.most. */
@@ -134,7 +137,8 @@ class HeadGrid {
     this.cell = Math.round(Math.max(CELL.least, Math.min(CELL.most, room / widest - GAP)));
     this.showControls();
     const { palette, measure, url, layers } = this.data;
-    const wanted = JSON.stringify([this.cell, palette, measure, url, this.background, layers, this.arranged]);
+    const { sinkFree, note } = this.data;
+    const wanted = JSON.stringify([this.cell, palette, measure, url, this.background, layers, this.arranged, sinkFree, note]);
     if (wanted !== this.drawn) {
       this.drawn = wanted;
       this.draw(widest);
@@ -247,7 +251,8 @@ class HeadGrid {
     picture.style.height = `${size * scale}px`;
     picture.style.left = `${-(row.head ?? 0) * (this.cell + GAP)}px`;
     const theme = this.ramp.dark ? "dark" : "light";
-    const look = `size=${size}&palette=${this.ramp.name}&theme=${theme}`;
+    const sinks = this.data.sinkFree ? "&sinks=hide" : "";
+    const look = `size=${size}&palette=${this.ramp.name}&theme=${theme}${sinks}`;
     picture.dataset.address = `${address(this.data.url)}/${row.layer}.png?${look}`;
     picture.addEventListener("load", () => this.pictureDone(picture));
     picture.addEventListener("error", () => {
@@ -308,15 +313,17 @@ class HeadGrid {
   }
 
   drawBar() {
+    const { note, sinkFree } = this.data;
     if (this.arranged.mode === "maps") {
-      this.bar.replaceChildren(make("span", "", SMALL_MAPS));
+      this.bar.replaceChildren(make("span", "", [SMALL_MAPS, sinkFree ? WITHOUT_SINKS : "", note].filter(Boolean).join(" ")));
       return;
     }
     const ramp = make("span", "hg-ramp");
     const shares = Array.from({ length: 17 }, (_, at) => at / 16);
     const stops = shares.map((share) => `${css(this.ramp.rgb[rampStep(share)])} ${share * 100}%`);
     ramp.style.background = `linear-gradient(to right, ${stops.join(",")})`;
-    this.bar.replaceChildren(make("span", "", signed(this.low, shortNumber)), ramp, make("span", "", `${shortNumber(this.top)} ${this.data.unit}`));
+    const ends = [signed(this.low, shortNumber), `${shortNumber(this.top)} ${this.data.unit}`].map((end) => make("span", "", end));
+    this.bar.replaceChildren(ends[0], ramp, ends[1], ...(note ? [make("span", "", note)] : []));
   }
 
   /** The element a head is drawn in, and where in it. */
@@ -356,7 +363,10 @@ class HeadGrid {
     if (!cell) return;
     const value = this.values.get(cell.layer)?.values[cell.head];
     const told = value === null || value === undefined ? "undefined here" : `${number(value, 4)} ${this.data.unit}`;
-    this.readout.replaceChildren(make("strong", "", `${cell.layer}.${cell.head}`), ` ${this.data.measure}: ${told}`);
+    const name = `${cell.layer}.${cell.head}`;
+    const labels = this.told?.url === this.data.url ? this.told.labels : null; // they come later than the grid
+    const said = labels ? ` · ${labels[name] ?? "no label"}` : "";
+    this.readout.replaceChildren(make("strong", "", name), ` ${this.data.measure}: ${told}${said}`);
   }
 
   cellAt(event) {
@@ -427,6 +437,11 @@ class HeadGrid {
       if (cell && event.shiftKey && this.data.pins) this.report("pin", cell);
       else if (cell) this.pick(cell);
     });
+    this.onLabels = ({ detail }) => {
+      this.told = detail;
+      if (this.data) this.say();
+    };
+    window.addEventListener("headwater-labels", this.onLabels);
     const steps = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
     // Arrows choose heads from anywhere on the page, unless something that uses arrows itself has the focus.
     this.onKey = (event) => {
@@ -447,6 +462,8 @@ class HeadGrid {
     this.watcher.disconnect();
     this.sight?.disconnect();
     document.removeEventListener("keydown", this.onKey);
+    window.removeEventListener("headwater-labels", this.onLabels);
+    this.takeBack?.();
     this.frame.remove();
   }
 }

@@ -11,6 +11,7 @@ import streamlit as st
 
 from backend.words import Group
 from pages.shared import map_viewer
+from pages.shared.save_picture import OFFER
 
 HERE = Path(__file__).parent
 SHARED = ("dom.js", "colour.js")  # of the map viewer
@@ -21,7 +22,7 @@ MOST_LINES = 2000
 def script() -> str:
     """The view as one ES module."""
     shared = [(map_viewer.HERE / name).read_text("utf-8") for name in SHARED]
-    return "\n".join([*shared, (HERE / "line_view.js").read_text("utf-8")])
+    return "\n".join([*shared, *(path.read_text("utf-8") for path in (OFFER, HERE / "line_view.js"))])
 
 
 _line_view = st.components.v2.component(
@@ -39,13 +40,16 @@ class LineView:
     first_query: int  # number of the first unit on the left
     first_key: int
     lines: Sequence[tuple[int, int, float]]  # positions in the columns, weight
+    picture: str  # under which name the picture is offered to be saved
     chosen: int | None = None  # position on the left
 
     def message(self) -> dict:
         """What the browser is told."""
         return {
             "head": self.head,
+            "picture": self.picture,
             "left": [group.label for group in self.queries],
+            "starts": [group.start for group in self.queries],
             "right": [group.label for group in self.keys],
             "special": [[at for at, one in enumerate(side) if one.special] for side in (self.queries, self.keys)],
             "first": [self.first_query, self.first_key],
@@ -67,12 +71,12 @@ def strongest(weights: np.ndarray, visible: np.ndarray, most: int = MOST_LINES) 
 
 
 def line_view(view: LineView, on_choose: Callable[[int], None], key: str) -> None:
-    """Draws the lines; `on_choose(position)` hears which word on the left was clicked."""
+    """Draws the lines; `on_choose(token)` hears the first token of the word on the left that was clicked."""
 
     def choose() -> None:
         value = st.session_state[key].get("choose")
-        at = value.get("at") if isinstance(value, dict) else None
-        if isinstance(at, int) and 0 <= at < len(view.queries):
-            on_choose(at)
+        token = value.get("token") if isinstance(value, dict) else None
+        if type(token) is int and token >= 0:
+            on_choose(token)
 
     _line_view(key=key, data=view.message(), height="content", on_choose_change=choose)

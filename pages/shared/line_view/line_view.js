@@ -3,13 +3,6 @@
 const ROW = 20;
 const COLUMN = 190;
 const GAP = 260;
-const SVG = "http://www.w3.org/2000/svg";
-
-const svg = (tag, attributes) => {
-  const element = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  return element;
-};
 
 /** A label cut in the middle, so that its start and its end can be told apart; whole in the tooltip. */
 function shortened(label, most) {
@@ -32,14 +25,14 @@ class LineView {
     this.report = report;
     const rows = Math.max(data.left.length, data.right.length);
     const width = 2 * COLUMN + GAP;
-    this.picture = svg("svg", { width, height: (rows + 1) * ROW + 6, viewBox: `0 0 ${width} ${(rows + 1) * ROW + 6}`, role: "img" });
+    this.picture = shape("svg", { width, height: (rows + 1) * ROW + 6, viewBox: `0 0 ${width} ${(rows + 1) * ROW + 6}`, role: "img" });
     this.picture.setAttribute("aria-label", `Lines from queries to keys of head ${data.head}; the table below has the numbers.`);
-    const lines = svg("g", { class: "lv-lines" });
+    const lines = shape("g", { class: "lv-lines" });
     const middle = (at) => (at + 1.5) * ROW;
     const top = data.lines.length ? data.lines[data.lines.length - 1][2] : 1;
     this.lines = data.lines.map(([row, key, weight]) => {
       const share = Math.sqrt(weight / top);
-      const line = svg("line", {
+      const line = shape("line", {
         x1: COLUMN + 4, y1: middle(row), x2: COLUMN + GAP - 4, y2: middle(key),
         "stroke-opacity": (0.06 + 0.94 * share).toFixed(3), "stroke-width": (0.6 + 2.4 * share).toFixed(2),
       });
@@ -51,25 +44,40 @@ class LineView {
     this.scroll.replaceChildren(this.picture);
     this.show(data.chosen === null ? null : [0, data.chosen]);
     if (data.chosen !== null) this.scroll.scrollTop = Math.max(0, middle(data.chosen) - 150);
+    this.takeBack?.();
+    this.takeBack = offerPicture(data.picture, () => this.saved());
+  }
+
+  /** The whole picture, on the background of the page. */
+  saved() {
+    const [width, height] = ["width", "height"].map((side) => Number(this.picture.getAttribute(side)));
+    const background = getComputedStyle(this.scroll).getPropertyValue("--st-background-color").trim() || "#ffffff";
+    const ground = `<rect width="100%" height="100%" fill="${background}"/>`;
+    return { text: standalone(this.picture).replace(/^<svg[^>]*>/, (start) => start + ground), width, height };
+  }
+
+  destroy() {
+    this.takeBack?.();
+    [this.readout, this.scroll].forEach((element) => element.remove());
   }
 
   column(labels, side, title) {
     const x = side === 0 ? COLUMN : COLUMN + GAP;
     const anchor = side === 0 ? "end" : "start";
-    const head = svg("text", { x, y: ROW * 0.8, "text-anchor": anchor, class: "lv-title" });
+    const head = shape("text", { x, y: ROW * 0.8, "text-anchor": anchor, class: "lv-title" });
     head.textContent = title;
     const special = new Set(this.data.special[side]);
     const words = labels.map((label, at) => {
-      const text = svg("text", { x, y: (at + 1.7) * ROW, "text-anchor": anchor, class: special.has(at) ? "lv-word lv-special" : "lv-word" });
+      const text = shape("text", { x, y: (at + 1.7) * ROW, "text-anchor": anchor, class: special.has(at) ? "lv-word lv-special" : "lv-word" });
       const number = at + this.data.first[side];
       const words = shortened(label, 18);
       text.textContent = side === 0 ? `${words}  ${number}` : `${number}  ${words}`;
-      const whole = svg("title", {});
+      const whole = shape("title", {});
       whole.textContent = `${title} ${number} “${label}”`;
       text.append(whole);
       text.addEventListener("pointerenter", () => this.show([side, at]));
       text.addEventListener("pointerleave", () => this.show(this.data.chosen === null ? null : [0, this.data.chosen]));
-      if (side === 0) text.addEventListener("click", () => this.report("choose", { at }));
+      if (side === 0) text.addEventListener("click", () => this.report("choose", { token: this.data.starts[at] }));
       return text;
     });
     return [head, ...words];
@@ -120,4 +128,8 @@ export default function (component) {
     views.set(parentElement, view);
   }
   view.update(data, setTriggerValue);
+  return () => {
+    view.destroy();
+    views.delete(parentElement);
+  };
 }

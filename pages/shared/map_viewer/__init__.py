@@ -118,6 +118,7 @@ class MapView:
     reserve: int = 364  # pixels of the browser's height that are not for the map itself
     others: tuple[OtherMap, ...] = ()  # shown beside it, in step with it
     alike: bool = False  # every head of this kind has an exact map of this shape: the grid may switch ahead of the page
+    sinkfree: bool = False  # sink columns are left out, and what is told of a row is told of what they leave
     minus: OtherMap | None = None  # its weights are taken away from those of the chosen map
 
     def message(self) -> dict:
@@ -142,6 +143,7 @@ class MapView:
             "alike": self.alike,
             "others": [other.message() for other in self.others],
             "minus": self.minus.message() if self.minus else None,
+            "sinkFree": self.sinkfree,
             "sinkColour": SINK_COLOUR,
             "note": self.note,
             "window": window,

@@ -47,8 +47,13 @@ class MapCanvas {
     this.frame.classList.toggle("hw-large", this.data.large);
   }
 
+  /** Whether sink columns are in no colour and no scale. */
+  get hides() {
+    return this.look.hide || this.data.sinkFree;
+  }
+
   hidden(pane = this.pane) {
-    return this.look.hide ? [...pane.sinks] : [];
+    return this.hides ? [...pane.sinks] : [];
   }
 
   // ---------------------------------------------------------------- geometry
@@ -353,7 +358,7 @@ class MapCanvas {
     const overview = pane.overview(this.store);
     if (!overview) return;
     const side = this.mini.clientWidth || MINI;
-    const key = [this.ramp.name, this.ramp.background, this.look.hide].join("|");
+    const key = [this.ramp.name, this.ramp.background, this.hides].join("|");
     if (!overview.mini || overview.miniKey !== key) {
       const { low, high, size } = weightRange([overview], this.whole(), this.hidden(pane));
       const scale = pane.minus ? makeDifferenceScale("root", size) : makeScale("root", low, high);

@@ -164,11 +164,22 @@ function strongest(profile, count, leftOut) {
   return best;
 }
 
-/** One sentence about a row: where most of it goes, and what that is called. */
-function rowSentence(profile, row, tokens) {
+const LEAST_LEFT = 1e-6; // a row with less mass beside its sinks has no view without them
+
+/** A row without its sinks: what they got is taken out, the rest is brought back to 1. */
+function withoutSinks({ values, visible }, sinks) {
+  const rest = Uint8Array.from(visible, (seen, at) => (seen && !sinks.has(at) ? 1 : 0));
+  let left = 0;
+  for (let at = 0; at < rest.length; at++) if (rest[at] && Number.isFinite(values[at])) left += values[at];
+  if (left < LEAST_LEFT) rest.fill(0);
+  return { values: Float64Array.from(values, (value) => value / left), visible: rest };
+}
+
+/** One sentence about a row: where most of it goes, and what that is called. rest: it is without its sinks. */
+function rowSentence(profile, row, tokens, rest) {
   const seen = profile.visible.reduce((sum, bit) => sum + bit, 0);
-  if (seen === 0) return "This query sees no key.";
-  if (seen === 1) return "This query sees one key only, so all of its weight is there.";
+  if (seen === 0) return rest ? "Without sinks nothing is left of this row." : "This query sees no key.";
+  if (seen === 1) return `This query sees one key only${rest ? " without sinks" : ""}, so all of its weight is there.`;
   const [top] = strongest(profile, 1, new Set());
   if (top === undefined) return "The weights of this row are not numbers.";
   const share = profile.values[top];
@@ -180,6 +191,6 @@ function rowSentence(profile, row, tokens) {
   else if (itself && top === row - 1) where = "the previous token";
   const name = top === 0 && share > 0.3 ? ": a sink" : "";
   return share < 2 / seen
-    ? `This row is spread: no key gets more than ${percent(share)}; uniform would be ${percent(1 / seen)}.`
-    : `${percent(share)} of this row is on ${where}${name}.`;
+    ? `This row is spread${rest ? " without sinks" : ""}: no key gets more than ${percent(share)}; uniform would be ${percent(1 / seen)}.`
+    : `${percent(share)} of ${rest ? "what sinks leave of this row" : "this row"} is on ${where}${name}.`;
 }

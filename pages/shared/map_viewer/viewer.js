@@ -332,21 +332,31 @@ class MapViewer extends MapCanvas {
     this.directions.show(this.look.direction);
     const sinks = this.panes[0].sinks;
     const some = this.panes.some((pane) => pane.sinks.size > 0);
-    this.sinkButton.setAttribute("aria-pressed", this.look.hide);
-    this.sinkButton.disabled = !some;
-    this.sinkButton.title = some ? "Leaves the sink columns out of colour and scale" : "This head has no sink column";
+    const { sinkFree } = this.data;
+    this.sinkButton.setAttribute("aria-pressed", this.hides);
+    this.sinkButton.disabled = !some || sinkFree;
+    const hiding = sinkFree ? "“Without sinks” leaves them out" : "Leaves the sink columns out of colour and scale";
+    this.sinkButton.title = some ? hiding : "This head has no sink column";
     const { threshold } = this.look;
     const place = threshold > 0 ? Math.round(40 * (1 - Math.log(threshold) / Math.log(LEAST_THRESHOLD))) : 0;
     if (this.threshold.value !== String(place)) this.threshold.value = place;
     const said = threshold > 0 ? `≥ ${shortNumber(threshold)}` : "none";
     this.threshold.setAttribute("aria-valuetext", said);
     this.thresholdSaid.textContent = said;
+    const below = `Weights below ${shortNumber(threshold)} are drawn like zero.`;
+    const notes = [this.data.note, this.sinkNote(sinks), threshold > 0 ? below : ""];
+    this.note.textContent = notes.filter(Boolean).join(" ");
+  }
+
+  /** What is said of sink columns that are left out. */
+  sinkNote(sinks) {
+    const { sinkFree } = this.data;
+    if (!sinks.size) return sinkFree && !this.ahead ? "Without sinks: this head has none, so no column is left out." : "";
+    if (!this.hides) return "";
     const names = [...sinks].slice(0, 4).map((key) => this.tokens.key.name(key)).join(", ");
     const which = sinks.size === 1 ? "sink key" : `${sinks.size} sink keys`;
-    const left = `Hidden from colour and scale: ${which} ${names}. Numbers on hover are unchanged.`;
-    const below = `Weights below ${shortNumber(threshold)} are drawn like zero.`;
-    const notes = [this.data.note, this.look.hide && sinks.size ? left : "", threshold > 0 ? below : ""];
-    this.note.textContent = notes.filter(Boolean).join(" ");
+    if (!sinkFree) return `Hidden from colour and scale: ${which} ${names}. Numbers on hover are unchanged.`;
+    return `Without sinks: ${which} ${names} in no colour and no scale. Colours are the model's weights; sentence and hover tell shares of what is left of a row.`;
   }
 
   // ------------------------------------------------------------------- focus
@@ -397,15 +407,17 @@ class MapViewer extends MapCanvas {
     const tokens = from ? this.tokens.key : this.tokens.query;
     const own = (from ? this.tokens.query : this.tokens.key).name(index);
     this.text.show(tokens, index);
-    const profile = this.profile(index, from);
-    if (!profile) return;
+    const given = this.profile(index, from);
+    if (!given) return;
     const leftOut = from ? new Set(this.hidden()) : new Set();
+    const rest = this.data.sinkFree && this.source.exact;
+    const profile = rest && from ? withoutSinks(given, leftOut) : given;
     const best = strongest(profile, 3, leftOut);
     const top = best.length ? profile.values[best[0]] : 1;
     const scale = makeScale(this.look.scale === "row" ? "linear" : this.look.scale, top / 1e3, top);
     this.text.paint(Array.from(profile.visible, (seen, at) => {
+      if (leftOut.has(at) && given.visible[at]) return { background: this.theme.hiddenKey, ink: this.theme.text };
       if (!seen) return null;
-      if (leftOut.has(at)) return { background: this.theme.hiddenKey, ink: this.theme.text };
       const value = profile.values[at];
       if (!Number.isFinite(value)) return { background: Number.isNaN(value) ? NOT_A_NUMBER : INFINITE, ink: "#000000" };
       const rgb = this.ramp.rgb[rampStep(scale.share(value))];
@@ -416,7 +428,8 @@ class MapViewer extends MapCanvas {
     this.revealNext = false;
     const where = this.panes.length > 1 || this.pane.minus ? ` in ${this.pane.name}` : "";
     const named = from ? `From query ${own}${where}:` : `To key ${own}${where}:`;
-    const said = from && this.source.exact ? `${rowSentence(profile, index, this.tokens)} ` : "";
+    const row = from && this.source.exact ? `${rowSentence(profile, index, this.tokens, rest)} ` : "";
+    const said = rest && !from ? "Weights with sinks: what these leave of each row is not told here. " : row;
     const list = make("span", "hw-list", this.strongestList(profile, best, tokens));
     this.sentence.replaceChildren(make("strong", "", named), ` ${said}`, list);
   }
@@ -451,7 +464,7 @@ class MapViewer extends MapCanvas {
       const told = `${this.look.how} weight ${number(exact.value, 4)} ${from}`;
       return `${which}queries ${rows} → keys ${columns} · ${told}`;
     }
-    return `${where} · weight ${number(exact.value, 4)}${row ? this.comparison(row, exact.value) : ""}`;
+    return `${where} · weight ${number(exact.value, 4)}${row ? this.comparison(row, at) : ""}`;
   }
 
   /** A cell of a difference: both weights where the head has exact ones, else the difference of the block. */
@@ -468,16 +481,23 @@ class MapViewer extends MapCanvas {
     return `difference of the ${this.look.how} weights ${signed(read.value, (size) => number(size, 4))} (pooled)`;
   }
 
-  comparison(row, value) {
+  /** Beside a weight: its rank in its row and what uniform attention would give; of the row without its sinks too. */
+  comparison(row, at) {
+    const { sinkFree } = this.data;
+    if (sinkFree && this.pane.sinks.has(at)) return " · a sink: taken out of this row";
+    const { values, visible } = sinkFree ? withoutSinks(row, this.pane.sinks) : row;
+    if (!visible[at]) return " · next to nothing of this row is left without sinks";
+    const value = values[at];
     let [seen, above] = [0, 0];
-    for (let i = 0; i < row.values.length; i++) {
-      if (!row.visible[i]) continue;
+    for (let i = 0; i < values.length; i++) {
+      if (!visible[i]) continue;
       seen++;
-      if (row.values[i] > value) above++;
+      if (values[i] > value) above++;
     }
     const uniform = 1 / seen;
     const times = value > 0 && Number.isFinite(value) ? ` (${number(value / uniform, 3)} ×)` : "";
-    return ` · rank ${above + 1} of ${seen} · uniform would be ${number(uniform, 4)}${times}`;
+    const share = sinkFree ? ` · ${number(value, 4)} of what sinks leave` : "";
+    return `${share} · rank ${above + 1} of ${seen} · uniform would be ${number(uniform, 4)}${times}`;
   }
 
   fullName(side, index) {
@@ -502,6 +522,7 @@ class MapViewer extends MapCanvas {
     this.pointers = new Map();
     window.addEventListener("resize", (this.onResize = () => this.layout()));
     window.addEventListener("headwater-head", (this.onHead = (event) => this.goAhead(event.detail)));
+    window.addEventListener("headwater-where", (this.onWhere = (event) => this.tellPlace(event.detail)));
     document.addEventListener("keydown", (this.onKey = (event) => this.pageKey(event)));
     this.mini.addEventListener("pointerdown", (event) => {
       this.mini.setPointerCapture(event.pointerId);
@@ -528,6 +549,17 @@ class MapViewer extends MapCanvas {
     });
     over.addEventListener("dblclick", here((event) => this.zoomAt(event.shiftKey ? 2 : 0.5, ...this.at(event))));
     over.addEventListener("keydown", here((event) => this.keyDown(event)));
+  }
+
+  /** Where on the screen a part of the first map is that is in view; who asks first has named its rows and columns. */
+  tellPlace(asked) {
+    if (!this.view || asked.place) return;
+    const { left, top } = this.panes[0].over.getBoundingClientRect();
+    const place = this.place();
+    const [[r0, r1], [c0, c1]] = [asked.rows, asked.columns].map(([a, b], axis) => [
+      Math.max(a, this.view[2 * axis]), Math.min(b, this.view[2 * axis + 1])]);
+    if (r0 >= r1 || c0 >= c1) return;
+    asked.place = { left: left + place.x(c0), right: left + place.x(c1), top: top + place.y(r0), bottom: top + place.y(r1) };
   }
 
   at(event) {
@@ -696,6 +728,7 @@ class MapViewer extends MapCanvas {
     window.removeEventListener("resize", this.onResize);
     document.removeEventListener("keydown", this.onKey);
     window.removeEventListener("headwater-head", this.onHead);
+    window.removeEventListener("headwater-where", this.onWhere);
     this.frame.remove();
   }
 }

@@ -14,13 +14,14 @@ from backend.store import Analysis
 from pages.shared.charts.head_profile import head_profile
 from pages.shared.panels.atlas_data import atlas_of, limits_of, source_of
 from pages.shared.panels.figure import figure
+from pages.shared.panels.head_classes import head_classes
 from pages.shared.panels.head_sentences import three_digits
 from pages.shared.view_state import ViewState
 
 
 def atlas_card(state: ViewState, analysis: Analysis) -> None:
     """Draws the card of the head in the address."""
-    atlas = atlas_of(state, analysis)
+    atlas = atlas_of(state, analysis, sampled=True)
     known = {**statistics.all(), **head_scores.all()}
     values = atlas.of(state.layer, state.head)
     names = [name for name in known if name in values and math.isfinite(values[name])]
@@ -35,6 +36,7 @@ def atlas_card(state: ViewState, analysis: Analysis) -> None:
         terms=(*names, "share_of_heads"),
         note=undefined(known, values),
     )
+    head_classes(state, analysis)
 
 
 def label_sentences(atlas: Atlas, layer: int, head: int, limits: dict[str, float]) -> list[str]:

@@ -11,6 +11,7 @@ import streamlit as st
 from backend import head_labels
 from backend.atlas import PROBE, Atlas, read_atlas
 from backend.errors import Damaged, NewerFile, NotFound
+from backend.sampled_scores import sampled_scores
 from backend.store import Analysis, Study
 from pages.shared.opened import open_study
 from pages.shared.view_state import ViewState
@@ -19,15 +20,26 @@ QUICK_ROWS = 1_000_000  # rows of all heads; about a second
 LIMIT = "limit_"  # address: limit_<condition>=<number>
 
 
-def atlas_of(state: ViewState, analysis: Analysis) -> Atlas:
-    """Every number of every head; the scores of the random-repeat study of the address stand before the text's own."""
+def atlas_of(state: ViewState, analysis: Analysis, *, sampled: bool = False) -> Atlas:
+    """Every number of every head; the scores of the random-repeat study of the address stand before the text's own.
+
+    sampled: with the scores that are measured on rows of the exact maps."""
     probe = probe_of(state, analysis)
-    return _atlas(analysis, analysis.id, state.kind, probe, probe.id if probe is not None else None)
+    return _atlas(analysis, analysis.id, state.kind, probe, probe.id if probe is not None else None, sampled)
 
 
 @st.cache_resource(max_entries=32, show_spinner=False)
-def _atlas(_analysis: Analysis, id: str, kind: str, _probe: Study | None, probe: str | None) -> Atlas:
-    return read_atlas(_analysis, kind, _probe)
+def _atlas(_analysis: Analysis, id: str, kind: str, _probe: Study | None, probe: str | None, sampled: bool) -> Atlas:
+    return read_atlas(_analysis, kind, _probe, _sampled(_analysis, id, kind) if sampled else None)
+
+
+@st.cache_resource(max_entries=16, show_spinner=False)
+def _sampled(_analysis: Analysis, id: str, kind: str) -> dict[str, dict[tuple[int, int], float]]:
+    words = "Rows of every head"
+    bar = st.progress(0.0, words)
+    found = sampled_scores(_analysis, kind, lambda share: bar.progress(min(share, 1.0), words))
+    bar.empty()
+    return found
 
 
 def probe_of(state: ViewState, analysis: Analysis) -> Study | None:

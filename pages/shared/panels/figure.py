@@ -34,6 +34,7 @@ def figure(
     query: str | None = None,
     on_pick: Callable[[], None] | None = None,
     pick: str | None = None,
+    offered: bool = False,
 ) -> None:
     """Draws one figure.
 
@@ -41,7 +42,7 @@ def figure(
     pages/shared/charts; None = the caller draws the picture. sentence: what the picture shows; note: what was not
     measured; both plain text. terms: names of statistics or terms (backend/terms). query: the SELECT that gives the
     table. on_pick: called after a click on the selection named `pick`; the click is in
-    st.session_state[f"{key}_chart"].selection[pick].
+    st.session_state[f"{key}_chart"].selection[pick]. offered: a picture that the caller draws can be saved by this key.
     """
     if KEY.fullmatch(key) is None:
         raise ValueError(f"key: expected small letters, digits and underscores, got {key!r}.")
@@ -54,15 +55,15 @@ def figure(
         for text in (sentence, note):
             if text:
                 st.text(text)
-        below(key, chart is not None, table, tuple(terms), query)
+        below(key, offered or chart is not None, table, tuple(terms), query)
 
 
 @st.fragment
-def below(key: str, has_chart: bool, table: pa.Table | None, terms: tuple[str, ...], query: str | None) -> None:
+def below(key: str, has_picture: bool, table: pa.Table | None, terms: tuple[str, ...], query: str | None) -> None:
     """What is shown on demand."""
     offered = [TABLE] if table is not None else []
     offered += [DEFINITION] if terms else []
-    offered += [EXPORT] if has_chart or table is not None else []
+    offered += [EXPORT] if has_picture or table is not None else []
     offered += [SQL] if query else []
     if not offered:
         return
@@ -73,14 +74,14 @@ def below(key: str, has_chart: bool, table: pa.Table | None, terms: tuple[str, .
     elif chosen == DEFINITION:
         definitions(terms)
     elif chosen == EXPORT:
-        files(key, has_chart, table)
+        files(key, has_picture, table)
     elif chosen == SQL:
         st.text(query)
 
 
-def files(key: str, has_chart: bool, table: pa.Table | None) -> None:
+def files(key: str, has_picture: bool, table: pa.Table | None) -> None:
     """The picture and its table as files."""
-    if has_chart:
+    if has_picture:
         save_picture(key, key)
     if table is not None:
         with st.container(horizontal=True):

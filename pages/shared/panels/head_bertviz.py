@@ -11,6 +11,7 @@ from backend.map_sizes import map_sizes
 from backend.store import Analysis
 from pages.shared.address import select
 from pages.shared.bertviz_view import bertviz_view, scripts_of
+from pages.shared.panels.figure import figure
 from pages.shared.panels.unit_sentences import share
 from pages.shared.view_state import ViewState
 
@@ -51,8 +52,8 @@ def head_bertviz(state: ViewState, analysis: Analysis) -> None:
     except NoExactMap as error:
         st.text(str(error))
         return
-    bertviz_view(view, fed, state.layer, state.head)
-    st.text(sentence(state, analysis, view, fed))
+    bertviz_view(view, fed, state.layer, state.head, f"{KEY}_picture")
+    figure(f"{KEY}_picture", None, sentence=sentence(state, analysis, view, fed), offered=True)
 
 
 def sentence(state: ViewState, analysis: Analysis, view: str, fed: Fed) -> str:

@@ -17,7 +17,8 @@ from backend.unit_attention import profile, units_of
 from pages.shared.address import select
 from pages.shared.charts.candidates import candidates
 from pages.shared.panels.figure import figure
-from pages.shared.panels.unit_sentences import from_sentence
+from pages.shared.panels.sink_keys import taken_out
+from pages.shared.panels.unit_sentences import from_sentence, taken_out_sentence
 from pages.shared.text_view import TextView, text_view
 from pages.shared.view_state import ViewState
 
@@ -114,7 +115,8 @@ def draw_text(state: ViewState, analysis: Analysis, tokens: list[Token], place: 
         st.text("The positions of this layer stand for several tokens each, so no row belongs to this step.")
         return
     try:
-        values, visible = profile(analysis, state.layer, state.head, state.kind, units, [place], "from")
+        sinks = taken_out(state, analysis)
+        values, visible = profile(analysis, state.layer, state.head, state.kind, units, [place], "from", sinks)
     except NoExactMap as error:
         st.text(str(error))
         return
@@ -124,9 +126,14 @@ def draw_text(state: ViewState, analysis: Analysis, tokens: list[Token], place: 
         values=values[:end],
         visible=np.asarray(visible[:end]),
         chosen=[place] if state.kind != "cross" else [],
-        words=f"attention of head {state.layer}.{state.head} from {place} “{tokens[place].label}”",
+        words=f"attention of head {state.layer}.{state.head} from {place} “{tokens[place].label}”"
+        + ("" if sinks is None else ", without sinks"),
+        picture=f"{KEY}_text",
+        left_out=frozenset(key for key in sinks or () if key < end),
         palette=state.palette,
         may_choose=False,
     )
-    text_view(view, lambda numbers: None, key=KEY + "_text")
-    st.text(from_sentence(values, visible, [group.label for group in units.keys], [place]))
+    text_view(view, lambda tokens: None, key=f"{KEY}_view")
+    labels = [group.label for group in units.keys]
+    said = from_sentence(values, visible, labels, [place], sinkfree=sinks is not None)
+    figure(f"{KEY}_text", None, sentence=said, note=None if sinks is None else taken_out_sentence(sinks), offered=True)

@@ -10,6 +10,7 @@ from pages.shared.panels.head_values import HeadValues
 from pages.shared.view_state import ViewState
 
 Head = tuple[int, int]  # layer, head
+WITHOUT, WITH = "Numbers: without sinks.", "Numbers: with sinks."
 
 
 def head_grid(
@@ -30,6 +31,8 @@ def head_grid(
         arranged=grid.read_arranged(state.more("grid"), state.more("order"), state.more("least")),
         palette=state.palette,
         pins=None if pins is None else tuple(pins),
+        sinkfree=state.without_sinks(),
+        note=WITHOUT if values.sinkfree else WITH if state.without_sinks() else "",
     )
     grid.head_grid(
         view,

@@ -13,9 +13,9 @@ from backend.words import Group
 from pages.shared.address import select
 from pages.shared.line_view import MOST_LINES, MOST_UNITS, LineView, line_view, strongest
 from pages.shared.panels.figure import figure
-from pages.shared.panels.sink_keys import sink_keys
+from pages.shared.panels.sink_keys import sink_keys, taken_out
 from pages.shared.panels.unit_choice import special_choice, unit_choice, unit_of, units_here
-from pages.shared.panels.unit_sentences import share
+from pages.shared.panels.unit_sentences import share, taken_out_sentence
 from pages.shared.view_state import Span, ViewState
 
 KEY = "head_lines"
@@ -29,7 +29,8 @@ def head_lines(state: ViewState, analysis: Analysis) -> None:
         hide = special_choice(state, KEY + "_special")
     queries, keys = window_of(state.rows, units.queries), window_of(state.columns, units.keys)
     try:
-        weights, visible = between(analysis, state.layer, state.head, state.kind, units, queries, keys)
+        sinks = taken_out(state, analysis)
+        weights, visible = between(analysis, state.layer, state.head, state.kind, units, queries, keys, sinks)
     except NoExactMap as error:
         st.text(str(error))
         return
@@ -50,8 +51,9 @@ def head_lines(state: ViewState, analysis: Analysis) -> None:
         first_key=keys.start,
         lines=lines,
         chosen=chosen,
+        picture=KEY,
     )
-    line_view(view, lambda at: select(query=units.queries[queries.start + at].start), key=f"{KEY}_view")
+    line_view(view, lambda token: select(query=token), key=f"{KEY}_view")
     held = float(weights[:, columns].sum()) / total if columns and total > 0 else 0.0
     figure(
         KEY,
@@ -59,8 +61,17 @@ def head_lines(state: ViewState, analysis: Analysis) -> None:
         sentence=sentence(lines, total, int(np.count_nonzero(drawn)), units, queries, keys),
         table=table_of(lines, units, queries, keys),
         terms=("attention_of_units",) if unit_of(state) != "token" else (),
-        note=f"{len(columns)} keys are left out; they hold {share(held)} of the attention here." if columns else None,
+        note=note(len(columns), held, sinks),
+        offered=True,
     )
+
+
+def note(left_out: int, held: float, sinks: tuple[int, ...] | None) -> str | None:
+    """What has no lines. sinks: those that were taken out of the rows; None = the view is with them."""
+    parts = [] if sinks is None else [taken_out_sentence(sinks)]
+    if left_out:
+        parts.append(f"{left_out} keys are left out; they hold {share(held)} of the attention here.")
+    return " ".join(parts) or None
 
 
 def holds(group: Group, position: int | None) -> bool:
@@ -78,9 +89,11 @@ def window_of(span: Span | None, units: list[Group]) -> slice:
 
 
 def keys_left_out(state: ViewState, analysis: Analysis, units: Units, special: bool) -> set[int]:
-    """Key units without lines: sinks where the map hides them, special tokens where they are left out."""
+    """Key units without lines: sinks where the map hides them, special tokens where they are left out.
+
+    In the view without sinks they have no share that could be drawn."""
     found = {at for at, group in enumerate(units.keys) if group.special} if special else set()
-    if state.more("hide") == "1":
+    if state.more("hide") == "1" and not state.without_sinks():
         places = sink_keys(analysis, analysis.id, state.kind, state.layer, state.head)
         found |= {int(units.key_of[key]) for key in places}
     return found

@@ -50,6 +50,7 @@ def head_map(
         alike=_alike(analysis, analysis.id, state.kind),
         others=maps_beside(state, analysis),
         minus=map_against(state, analysis),
+        sinkfree=state.without_sinks(),
     )
     map_viewer(
         view,

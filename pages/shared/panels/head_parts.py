@@ -17,9 +17,20 @@ from pages.shared.panels.head_probe import head_probe
 from pages.shared.panels.head_text import head_text
 from pages.shared.panels.heads_alike import heads_alike
 from pages.shared.panels.readable import readable
+from pages.shared.panels.sink_free_values import said_with_sinks
 from pages.shared.view_state import ViewState
 
 KEY = "headwater_part"
+HONOURED = {"text", "lines", "generation", "notes"}  # parts that are without sinks where the switch says so
+OWN_WEIGHTS = "this part shows the model's own weights."
+WITH_SINKS = {  # why the numbers of the others are with sinks whatever it says
+    "labels": "the rules of the labels look at whole rows, sinks first.",
+    "card": "these numbers are what was measured while the model ran.",
+    "alike": "heads are compared by whole rows, and a sink is part of what makes two heads alike.",
+    "bertviz": "BertViz's views draw the model's own weights.",
+    "probe": "the study counts whole rows.",
+    "page": "the file holds the model's own maps.",
+}
 PARTS = {  # name in the address -> words, what draws it
     "labels": ("Labels", atlas_labels),
     "card": ("This head", atlas_card),
@@ -47,4 +58,6 @@ def head_parts(state: ViewState, analysis: Analysis) -> None:
     )
     if part in PARTS:
         with st.container(key=f"{KEY}_{part}"), readable():
+            if part not in HONOURED:
+                said_with_sinks(state, WITH_SINKS.get(part, OWN_WEIGHTS))
             PARTS[part][1](state, analysis)

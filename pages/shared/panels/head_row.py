@@ -11,8 +11,8 @@ from backend.sink_free import without_sinks
 from backend.store import Analysis
 from pages.shared.charts.row_bars import row_bars
 from pages.shared.panels.figure import figure
-from pages.shared.panels.sink_keys import sink_keys
-from pages.shared.panels.unit_sentences import from_sentence
+from pages.shared.panels.sink_keys import sink_keys, taken_out
+from pages.shared.panels.unit_sentences import from_sentence, taken_out_sentence
 from pages.shared.view_state import ViewState
 
 
@@ -30,17 +30,18 @@ def head_row(state: ViewState, analysis: Analysis, labels: dict[str, list[str]])
         st.text("This query sees no key.")
         return
     sinks = sink_keys(analysis, analysis.id, state.kind, state.layer, state.head)
-    if state.without_sinks():
-        shares, left = without_sinks(weights[None], visible[None], sinks)
+    out = taken_out(state, analysis)
+    if out is not None:
+        shares, left = without_sinks(weights[None], visible[None], out)
         if not left.any():
             st.text("Without the sinks of this head nothing is left of this row.")
             return
         weights, visible, sinks = shares[0], left[0], ()
-        st.text("Shares of what is left without the sinks of this head.")
     figure(
         "head_row",
         row_bars(weights, visible, key_labels, sinks=sinks),
-        sentence=from_sentence(weights, visible, key_labels, [row]),
+        sentence=from_sentence(weights, visible, key_labels, [row], sinkfree=out is not None),
+        note=None if out is None else taken_out_sentence(out),
         table=table_of(weights, visible, key_labels),
     )
 

@@ -4,27 +4,33 @@ from __future__ import annotations
 
 import math
 
+from backend.sinks.detection import EPSILON
 from pages.shared.panels.head_values import HeadValues
 
-SINK_SHARE = 0.3  # a head that puts more than this on the first token is called a sink head
 
+def model_sentence(importance: HeadValues, *, sinkfree: bool = False) -> str:
+    """How many heads are sink heads (K-01), the same count as on the page of sinks. importance: that of key 0.
 
-def model_sentence(first_mass: HeadValues) -> str:
-    """How many heads put much of their attention on the first token."""
-    ranked = first_mass.ranked()
+    sinkfree: the pictures below are without what these heads gave to it."""
+    ranked = importance.ranked()
     if not ranked:
         return ""
-    count = sum(value > SINK_SHARE for _, _, value in ranked)
-    heads = "1 of" if count == 1 else f"{count} of"
-    verb = "puts" if count == 1 else "put"
-    return f"{heads} {len(ranked)} heads {verb} over 30 % of their attention on the first token (token 0)."
+    count = sum(value > EPSILON for _, _, value in ranked)
+    heads = sum(map(len, importance.by_layer.values()))
+    verb = "gives" if count == 1 else "give"
+    text = f"{count} of {heads} heads {verb} token 0 more than {EPSILON:.0%} of their attention".replace("%", " %")
+    text += ", over all rows that see it"
+    return text + (": with sinks. Below, sinks are taken out." if sinkfree else ".")
 
 
-def head_sentence(values: HeadValues, layer: int, head: int) -> str:
+def head_sentence(values: HeadValues, layer: int, head: int, *, sinkfree: bool = False) -> str:
     """What the chosen statistic says of the chosen head, beside uniform attention and the strongest head."""
     value = values.of(layer, head)
     if value != value:
-        return f"Head {layer}.{head} has no {values.words}: no row of this prompt qualifies."
+        return (
+            f"Head {layer}.{head} has no {values.words}{' without sinks' if sinkfree else ''}: no row of this prompt "
+            "qualifies."
+        )
     unit = "" if values.statistic.unit == "weight" else f" {values.statistic.unit}"
     uniform = values.uniform.get(layer)
     beside = "" if uniform is None else f"; uniform attention would give {three_digits(uniform)}"
@@ -34,7 +40,8 @@ def head_sentence(values: HeadValues, layer: int, head: int) -> str:
         if (top_layer, top_head) == (layer, head)
         else f"largest: head {top_layer}.{top_head} with {three_digits(top)}"
     )
-    return f"Head {layer}.{head}: {values.words} {three_digits(value)}{unit}{beside}; {most}."
+    what = f"{values.words}{' without sinks' if sinkfree else ''}"
+    return f"Head {layer}.{head}: {what} {three_digits(value)}{unit}{beside}; {most}."
 
 
 def three_digits(value: float) -> str:

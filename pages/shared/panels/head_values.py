@@ -20,6 +20,7 @@ class HeadValues:
     name: str
     by_layer: dict[int, list[float]]  # NaN where undefined
     uniform: dict[int, float | None]  # layer -> the statistic of uniform attention
+    sinkfree: bool = False  # of the rows without their sinks
 
     @property
     def statistic(self) -> Statistic:

@@ -69,7 +69,10 @@ def _number(label: str, name: str, numbers: list[int], value: int) -> None:
 def _sink_free(state: ViewState, default: bool) -> None:
     key = KEY + "sinkfree"
     st.session_state[key] = state.without_sinks(default)
-    words = "Shares of what is left when the mass on detected sinks is taken out of every row."
+    words = (
+        "What each row gave to the sinks of its head is taken out and the rest is brought back to 1. What cannot be "
+        "shown so says that it is with sinks."
+    )
     st.toggle("Without sinks", key=key, help=words, on_change=_take_sink_free, args=(default,))
 
 

@@ -54,8 +54,8 @@ EXAMPLES = (
     ),
     Example(
         "Sinks",
-        "heads that put over 30 % on the first token, by layer",
-        "SELECT layer, count(*) FILTER (first_mass > 0.3) AS sink_heads, count(*) AS heads\nFROM heads\n"
+        "sink heads: over 30 % on the first token, by layer",
+        "SELECT layer, count(*) FILTER (first_key_importance > 0.3) AS sink_heads, count(*) AS heads\nFROM heads\n"
         "GROUP BY layer\nORDER BY layer",
     ),
     Example(

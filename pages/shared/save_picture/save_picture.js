@@ -1,19 +1,7 @@
-// Saves the chart of a container as SVG or PNG.
+// Saves the picture of a container as SVG or PNG: its chart, or what a component offers under its name.
 
 const SCALE = 2; // PNG pixels per pixel of the screen
-const INK = ["font-family", "font-size", "font-weight", "fill", "stroke"];
-
-// A copy that needs no style sheet: what the page's styles give to the texts is written into it.
-function standalone(svg) {
-  const copy = svg.cloneNode(true);
-  const texts = copy.querySelectorAll("text");
-  svg.querySelectorAll("text").forEach((text, number) => {
-    const style = window.getComputedStyle(text);
-    for (const name of INK) texts[number].style.setProperty(name, style.getPropertyValue(name));
-  });
-  copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
-  return new XMLSerializer().serializeToString(copy);
-}
+const MOST_PIXELS = 16_000; // per side; what browsers draw
 
 function download(blob, name) {
   const link = document.createElement("a");
@@ -23,15 +11,27 @@ function download(blob, name) {
   window.setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
-function png(text, svg) {
-  const { width, height } = svg.getBoundingClientRect();
+/** {text, width, height} of the picture of a container, or a promise of it, or null. */
+function pictureOf(container) {
+  const chart = document.querySelector(`.st-key-${container} .vega-embed svg`);
+  if (chart) {
+    const { width, height } = chart.getBoundingClientRect();
+    return { text: standalone(chart), width, height };
+  }
+  const asked = { name: container, picture: null };
+  window.dispatchEvent(new CustomEvent("headwater-picture", { detail: asked }));
+  return asked.picture;
+}
+
+function png({ text, width, height }) {
+  const scale = Math.min(SCALE, MOST_PIXELS / Math.max(width, height));
   const image = new Image();
   const address = URL.createObjectURL(new Blob([text], { type: "image/svg+xml" }));
   return new Promise((resolve, reject) => {
     image.onload = () => {
       const canvas = document.createElement("canvas");
-      canvas.width = Math.ceil(width * SCALE);
-      canvas.height = Math.ceil(height * SCALE);
+      canvas.width = Math.ceil(width * scale);
+      canvas.height = Math.ceil(height * scale);
       canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
       URL.revokeObjectURL(address);
       canvas.toBlob((blob) => (blob ? resolve(blob) : reject(new Error("empty picture"))), "image/png");
@@ -48,18 +48,14 @@ export default function (component) {
   const save = async (event) => {
     const form = event.target.dataset?.form;
     if (!form) return;
-    const svg = document.querySelector(`.st-key-${data.container} .vega-embed svg`);
-    if (!svg) {
-      status.textContent = "There is no chart to save yet.";
-      return;
-    }
-    status.textContent = "";
-    const text = standalone(svg);
     try {
-      const blob = form === "svg" ? new Blob([text], { type: "image/svg+xml" }) : await png(text, svg);
+      const picture = await pictureOf(data.container);
+      status.textContent = picture ? "" : "There is no picture to save yet.";
+      if (!picture) return;
+      const blob = form === "svg" ? new Blob([picture.text], { type: "image/svg+xml" }) : await png(picture);
       download(blob, `${data.name}.${form}`);
     } catch (error) {
-      status.textContent = `The chart could not be saved as ${form.toUpperCase()}: ${error.message}.`;
+      status.textContent = `The picture could not be saved as ${form.toUpperCase()}: ${error.message}.`;
     }
   };
   parentElement.addEventListener("click", save);

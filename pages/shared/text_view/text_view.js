@@ -1,4 +1,27 @@
 // Text in reading order. A click chooses one unit, a click with Shift or Ctrl adds one or takes it away.
+//
+// A click says which tokens are chosen from now on, not which unit was clicked: it means the same whatever the page shows
+// by the time it hears of it, and it builds on the click before, answered or not.
+
+const RAMP_PARTS = 40; // rectangles of the colour bar in a saved picture
+
+/** The lines of a text node as they are laid out: their text and where each stands. */
+function linesOf(node) {
+  const range = document.createRange();
+  range.selectNodeContents(node);
+  if (range.getClientRects().length === 1) return [{ text: node.data, rect: range.getBoundingClientRect() }];
+  const lines = [];
+  let at = 0;
+  for (const letter of node.data) {
+    range.setStart(node, at);
+    range.setEnd(node, (at += letter.length));
+    const rect = range.getBoundingClientRect();
+    const last = lines[lines.length - 1];
+    if (last && Math.abs(last.rect.top - rect.top) < 2) last.text += letter;
+    else lines.push({ text: letter, rect });
+  }
+  return lines;
+}
 
 class TextView {
   constructor(root) {
@@ -9,6 +32,7 @@ class TextView {
     this.text.setAttribute("aria-multiselectable", "true");
     this.text.tabIndex = 0;
     this.bar = make("div", "tv-bar");
+    this.reported = []; // choices on their way to the page
     root.append(this.readout, this.text, this.bar);
     this.text.addEventListener("pointerover", (event) => this.say(this.unitAt(event)));
     this.text.addEventListener("pointerleave", () => this.say(null));
@@ -17,6 +41,7 @@ class TextView {
   }
 
   update(data, report) {
+    this.takeChosen(data);
     this.data = data;
     this.report = report;
     const style = getComputedStyle(this.text);
@@ -25,12 +50,11 @@ class TextView {
     this.ramp = makeRamp(data.palette, background);
     this.background = background;
     this.ink = ink;
-    const leftOut = new Set(data.leftOut);
-    const shown = data.values.filter((value, at) => value !== null && !leftOut.has(at + data.first));
+    this.leftOut = new Set(data.leftOut);
+    const shown = data.values.filter((value, at) => value !== null && !this.leftOut.has(at + data.first));
     this.top = niceCeiling(Math.max(0, ...shown));
     this.scale = makeScale("root", 0, this.top);
     const special = new Set(data.special);
-    const chosen = new Set(data.chosen);
     const parts = [];
     if (data.first > 0) parts.push(make("p", "tv-more", `units 0 to ${data.first - 1} are not drawn`));
     this.spans = data.labels.map((label, at) => {
@@ -38,10 +62,8 @@ class TextView {
       const span = make("span", "tv-unit", label);
       span.dataset.unit = unit;
       span.setAttribute("role", "option");
-      span.setAttribute("aria-selected", String(chosen.has(unit)));
       span.classList.toggle("tv-special", special.has(unit));
-      span.classList.toggle("tv-chosen", chosen.has(unit));
-      this.colour(span, data.values[at], leftOut.has(unit));
+      this.colour(span, data.values[at], this.leftOut.has(unit));
       parts.push(span);
       if (label.endsWith("↵")) parts.push(document.createElement("br"));
       return span;
@@ -50,9 +72,35 @@ class TextView {
     if (last < data.all) parts.push(make("p", "tv-more", `units ${last} to ${data.all - 1} are not drawn`));
     this.text.replaceChildren(...parts);
     this.text.setAttribute("aria-label", `The text, coloured by ${data.words}. Arrows move, Enter chooses, with Shift adds.`);
-    this.at = data.chosen.length ? data.chosen[0] - data.first : 0;
+    this.at = Math.max(0, data.starts.indexOf(this.chosen[0]));
+    this.mark();
     this.say(null);
     this.drawBar();
+    this.takeBack?.();
+    this.takeBack = offerPicture(data.picture, () => this.picture());
+  }
+
+  /** The page echoes what was reported; an answer to an older click does not undo a newer one. */
+  takeChosen(data) {
+    const given = JSON.stringify(data.chosen);
+    const text = JSON.stringify([data.starts, data.most]);
+    const echo = text === this.textKey ? this.reported.indexOf(given) : -1;
+    if (echo >= 0) this.reported.splice(0, echo + 1);
+    else if (given !== this.given || text !== this.textKey) {
+      this.reported = [];
+      this.chosen = data.chosen;
+    }
+    this.given = given;
+    this.textKey = text;
+  }
+
+  mark() {
+    const chosen = new Set(this.chosen);
+    this.spans.forEach((span, at) => {
+      const mine = chosen.has(this.data.starts[at]);
+      span.classList.toggle("tv-chosen", mine);
+      span.setAttribute("aria-selected", String(mine));
+    });
   }
 
   colour(span, value, leftOut) {
@@ -79,22 +127,26 @@ class TextView {
     }
     const at = unit - data.first;
     const value = data.values[at];
-    const what = value === null ? "not visible" : number(value, 4);
+    const what = value === null ? (this.leftOut.has(unit) ? "a sink, taken out" : "not visible") : number(value, 4);
     this.readout.textContent = `${unit} “${data.labels[at]}”: ${what}`;
   }
 
   choose(unit, add) {
     if (unit === null || !this.data.most) return;
-    const chosen = new Set(this.data.chosen);
+    const token = this.data.starts[unit - this.data.first];
+    const chosen = new Set(this.chosen);
     if (!add) {
       chosen.clear();
-      chosen.add(unit);
-    } else if (chosen.has(unit)) {
-      if (chosen.size > 1) chosen.delete(unit);
+      chosen.add(token);
+    } else if (chosen.has(token)) {
+      if (chosen.size > 1) chosen.delete(token);
     } else if (chosen.size < this.data.most) {
-      chosen.add(unit);
+      chosen.add(token);
     }
-    this.report("choose", { units: [...chosen].sort((a, b) => a - b) });
+    this.chosen = [...chosen].sort((a, b) => a - b);
+    this.mark();
+    this.reported.push(JSON.stringify(this.chosen));
+    this.report("choose", { tokens: this.chosen });
   }
 
   onKey(event) {
@@ -120,6 +172,56 @@ class TextView {
     strip.style.background = `linear-gradient(to right, ${stops.join(",")})`;
     this.bar.replaceChildren(make("span", "", "0"), strip, make("span", "", shortNumber(this.top)), make("span", "tv-hint", "colour is the square root of the share of the top"));
   }
+
+  // ------------------------------------------------------------------ a picture
+
+  /** The whole text as it is laid out, with what the colours mean above it and the colour bar below. */
+  picture() {
+    const edge = this.text.getBoundingClientRect();
+    const shift = [this.text.scrollLeft - edge.left + 8, this.text.scrollTop - edge.top + 30];
+    const [width, height] = [this.text.scrollWidth + 16, this.text.scrollHeight + 64];
+    const svg = shape("svg", { width, height, viewBox: `0 0 ${width} ${height}` });
+    const ink = css(this.ink);
+    svg.append(shape("rect", { width, height, fill: css(this.background) }));
+    svg.append(shape("text", { x: 8, y: 18, fill: ink, "font-family": "sans-serif", "font-size": 14 }, this.data.words));
+    for (const span of this.text.querySelectorAll(".tv-unit, .tv-more")) svg.append(...this.drawn(span, shift));
+    svg.append(...this.drawnBar(8, height - 24, ink));
+    return { text: standalone(svg), width, height };
+  }
+
+  /** One unit as shapes. */
+  drawn(span, [left, top]) {
+    const style = getComputedStyle(span);
+    const shapes = [];
+    const box = span.getBoundingClientRect();
+    const [x, y] = [box.left + left, box.top + top];
+    const clear = style.backgroundColor === "rgba(0, 0, 0, 0)";
+    if (!clear) shapes.push(shape("rect", { x, y, width: box.width, height: box.height, rx: 2, fill: style.backgroundColor }));
+    if (span.classList.contains("tv-chosen")) {
+      shapes.push(shape("rect", { x, y, width: box.width, height: box.height, fill: "none", stroke: SELECTED, "stroke-width": 2 }));
+    }
+    for (const { text, rect } of span.firstChild ? linesOf(span.firstChild) : []) {
+      shapes.push(shape("text", {
+        x: rect.left + left, y: rect.top + top + rect.height * 0.78, fill: style.color, opacity: style.opacity,
+        "font-family": style.fontFamily, "font-size": style.fontSize, "font-style": style.fontStyle,
+        "text-decoration": style.textDecorationLine, "xml:space": "preserve",
+      }, text));
+    }
+    return shapes;
+  }
+
+  drawnBar(x, y, ink) {
+    const width = 160 / RAMP_PARTS;
+    const shapes = Array.from({ length: RAMP_PARTS }, (_, at) =>
+      shape("rect", { x: x + 20 + at * width, y, width: width + 0.5, height: 12, fill: css(this.ramp.rgb[rampStep(at / (RAMP_PARTS - 1))]) }));
+    const say = (at, text) => shape("text", { x: at, y: y + 11, fill: ink, "font-family": "sans-serif", "font-size": 12 }, text);
+    return [say(x, "0"), ...shapes, say(x + 188, `${shortNumber(this.top)}; colour is the square root of the share of the top`)];
+  }
+
+  destroy() {
+    this.takeBack?.();
+    [this.readout, this.text, this.bar].forEach((element) => element.remove());
+  }
 }
 
 const views = new WeakMap();
@@ -132,4 +234,8 @@ export default function (component) {
     views.set(parentElement, view);
   }
   view.update(data, setTriggerValue);
+  return () => {
+    view.destroy();
+    views.delete(parentElement);
+  };
 }

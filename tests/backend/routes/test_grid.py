@@ -7,7 +7,8 @@ import pytest
 from PIL import Image
 
 from backend.errors import NotFound
-from backend.routes.grid import GAP, INVISIBLE, coloured, middle, ramp
+from backend.routes.grid import GAP, HIDDEN, INVISIBLE, blocks_of, coloured, middle, ramp
+from tests.backend.sinks.planted import sink_at, stored
 
 
 def picture(served, path, **parameters):
@@ -44,6 +45,27 @@ def test_the_scale_runs_from_the_background_to_the_largest_weight():
     assert light[40] > light[255]
 
 
+def test_k05_columns_of_sinks_are_in_no_colour_and_no_scale(served):
+    planted = stored(served.folder, [sink_at(40, 0, 3.0)])
+    answer = served.client.get(f"/data/{planted.id}/grid/self/0.png", params={"size": 40, "sinks": "hide"})
+    pixels = np.asarray(Image.open(io.BytesIO(answer.content)))
+    weights = planted.map(0, 0)
+    assert (pixels[:, 0] == HIDDEN).all()
+    largest = weights[:, 1:].max()
+    assert tuple(pixels[30, 7]) == tuple(ramp("cividis", "light")[int(np.sqrt(weights[30, 7] / largest) * 255.999)])
+    shown = served.client.get(f"/data/{planted.id}/grid/self/0.png?size=40").content
+    assert shown != answer.content
+    assert shown == served.client.get(f"/data/{planted.id}/grid/self/0.png?size=40&sinks=show").content
+
+
+@pytest.mark.parametrize(("n", "blocks"), [(40, 40), (41, 16), (700, 128), (5, 3)])
+def test_every_key_is_in_its_block(n, blocks):
+    edges = np.arange(blocks + 1) * n // blocks
+    for key in range(n):
+        [block] = blocks_of((key,), n, np.zeros((1, blocks)))
+        assert edges[block] <= key < edges[block + 1]
+
+
 @pytest.mark.parametrize("values", [np.zeros((3, 3)), np.full((3, 3), np.nan)])
 def test_maps_without_weights_have_no_colour(values):
     assert coloured(values.astype(np.float32), "viridis", "light")[..., 3].max() <= INVISIBLE[3]
@@ -58,6 +80,7 @@ def test_maps_without_weights_have_no_colour(values):
         ("self/a.png", 400),
         ("self/0.png?size=4000", 400),
         ("self/0.png?palette=jet", 400),
+        ("self/0.png?sinks=no", 400),
         ("self/0.png?x=1", 400),
     ],
 )
