@@ -69,10 +69,10 @@ def open_for(state: ViewState, prefers: Callable[[Analysis], bool] | None = None
     entries = [entry for entry in shelf().entries(owner()) if entry.type == "analysis"]
     member = _member_for(state, {entry.id for entry in entries})
     candidates = [entry.id for entry in sorted(entries, key=lambda entry: entry.id not in bundled)[:TRIED]]
-    for id in [member, *candidates] if member is not None else candidates:
     if prefers is not None and member is None:
         preferred = _preferred(tuple(id for id in candidates if id in bundled), prefers, prefers.__name__)
         candidates.sort(key=lambda id: id != preferred)
+    for id in [member, *candidates] if member is not None else candidates:
         try:
             found = _with_maps(id)
         except (NotFound, Damaged, NewerFile):
@@ -84,7 +84,6 @@ def open_for(state: ViewState, prefers: Callable[[Analysis], bool] | None = None
     return None, notices
 
 
-def _member_for(state: ViewState, there: set[str]) -> str | None:
 @st.cache_data(show_spinner=False)
 def _preferred(bundled: tuple[str, ...], _prefers: Callable[[Analysis], bool], name: str) -> str | None:
     """The first bundled analysis that a page prefers; these never change while the process runs."""
@@ -95,6 +94,7 @@ def _preferred(bundled: tuple[str, ...], _prefers: Callable[[Analysis], bool], n
     return None
 
 
+def _member_for(state: ViewState, there: set[str]) -> str | None:
     """The first analysis out of `there` that the study of an address kept, whichever parameter names the study."""
     for id in (state.study, state.analysis):
         if id is None:
