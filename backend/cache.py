@@ -134,6 +134,8 @@ class ShrinkingRun:
         takes = inspect.signature(model.model.forward).parameters
         self._few_logits = "logits_to_keep" in takes
         self.watch: Callable[[int, Call, Tensor], None] | None = None  # hears layer, call and lse of every call
+        # layer, first row, row behind the last -> bool [H, rows, keys]: what may be seen, while nothing is dropped
+        self.show: Callable[[int, int, int], Tensor] | None = None
 
     @property
     def seen(self) -> int:
@@ -240,6 +242,9 @@ class ShrinkingRun:
         layer, score = self.layers[number], call.score
         if not layer.whole or self.stream is not None:
             score = self._rule(call, layer)
+        elif self.show is not None:
+            shown = self.show(number, layer.seen - call.query.shape[2], layer.seen)[None].to(call.query.device)
+            score = replace(score, mask=shown if score.mask is None else shown & score.mask)
         attended = attend(call.query, call.key, call.value, score, NOTHING, impl=self.impl)
         if self.watch is not None:
             self.watch(number, call, attended.lse)

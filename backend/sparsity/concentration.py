@@ -13,8 +13,7 @@ ABSOLUTE = (1e-3, 1e-4)
 
 def keys_for(rows: Rows, share: float) -> np.ndarray:
     """k@c: fewest keys that hold `share` of each row, int64 [R]."""
-    held = -np.sort(-rows.weights, axis=-1)
-    return np.argmax(np.cumsum(held, -1) >= share - COVERAGE_SLACK, -1) + 1
+    return np.argmax(rows.held >= share - COVERAGE_SLACK, -1) + 1
 
 
 def coverage_curve(rows: Rows, kept_shares: np.ndarray) -> np.ndarray:
@@ -25,7 +24,7 @@ def coverage_curve(rows: Rows, kept_shares: np.ndarray) -> np.ndarray:
     chosen = rows.counts >= 2
     if not chosen.any():
         return np.full(len(kept_shares), np.nan)
-    held = np.cumsum(-np.sort(-rows.weights[chosen], axis=-1), -1)
+    held = rows.held[chosen]
     held = np.concatenate([np.zeros((len(held), 1)), held], -1)
     counts = rows.counts[chosen, None]
     keys = np.ceil(kept_shares[None] * counts - 1e-9).astype(np.int64)
@@ -36,9 +35,8 @@ def gini(rows: Rows) -> np.ndarray:
     """0 for uniform weights to (n - 1) / n for one key that has all; NaN for rows that see one key. [R]"""
     n = rows.counts
     place = np.arange(1, rows.weights.shape[1] + 1)  # k of the ascending order; what is invisible comes first
-    ascending = np.sort(rows.weights, axis=-1)
     shifted = place - (rows.weights.shape[1] - n[:, None])  # ranks 1 .. n of the visible ones
-    total = ((2 * shifted - n[:, None] - 1) * ascending).sum(-1)
+    total = ((2 * shifted - n[:, None] - 1) * rows.ascending).sum(-1)
     return np.where(n >= 2, total / n, np.nan)
 
 

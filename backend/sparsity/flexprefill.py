@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from backend.sparsity.patterns import block_side
 from backend.sparsity.rows import Rows
+from backend.sparsity.sums import block_side
 
 SIDE = 128  # rows and keys of a block; shorter texts take shorter ones
 TAU, GAMMA = 0.1, 0.9

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import numpy as np
 import pyarrow as pa
 
 from backend.sparsity.concentration import ABSOLUTE, THRESHOLDS, concentration
+from backend.sparsity.local import local_mass
 from backend.sparsity.lognormal import fit
-from backend.sparsity.patterns import BUDGET, SIMPLE_FIRST, WANTED, Decision, fit_all, retained_rows
+from backend.sparsity.patterns import BUDGET, SIMPLE_FIRST, WANTED, Decision, fit_all
 from backend.sparsity.rows import read_head
 from backend.store import Analysis
 from kernels.measures import SHARES
@@ -40,10 +40,8 @@ def head_row(analysis: Analysis, kind: str, layer: int, head: int, budget: float
     found["score_sigma"] = None if normal is None else normal.sigma
     found["entropy_misfit"] = None if normal is None else normal.entropy_misfit
     first, recent = streaming_sizes(measured.weights.shape[1])
-    away = measured.position[:, None] - np.arange(measured.weights.shape[1])[None]
-    near = (np.abs(away) < recent) | (np.arange(away.shape[1]) < first)[None]
     found |= {"streaming_first": first, "streaming_recent": recent}
-    found["streaming_retained"] = float(retained_rows(measured, near).mean())
+    found["streaming_retained"] = float(local_mass(measured, recent, first).mean())
     return found | decision_columns(decision)
 
 

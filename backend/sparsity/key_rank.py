@@ -1,10 +1,15 @@
-"""How many dimensions keys take, and how well few of them find the strongest keys (methods P-14, W-05)."""
+"""How many dimensions keys take, and how well few of them find the strongest keys (methods P-14, W-05).
+
+The matrices are small and many. torch decomposes a whole stack of them, on as many threads as its caller allows; numpy
+would start threads of its own for each.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 
 from backend.sparsity.rows import Rows
 
@@ -14,30 +19,32 @@ STRONGEST = 0.1  # of the visible keys are looked for
 
 @dataclass(frozen=True, eq=False)
 class Components:
-    """Principal components of keys, largest variance first."""
+    """Principal components of keys, largest variance first. Of several heads the leading axis is the head."""
 
-    mean: np.ndarray  # [D]
-    axes: np.ndarray  # [D, D], one axis a column
-    variance: np.ndarray  # [D]
+    axes: np.ndarray  # [..., D, D], one axis a column
+    variance: np.ndarray  # [..., D]
+
+    def __getitem__(self, head: int) -> Components:
+        """Those of one head."""
+        return Components(self.axes[head], self.variance[head])
 
     @property
     def explained(self) -> np.ndarray:
-        """Cumulative share of the variance by the first r axes, [D]; NaN where all keys are the same."""
+        """Cumulative share of one head's variance by the first r axes, [D]; NaN where all keys are the same."""
         total = self.variance.sum()
         return np.cumsum(self.variance) / total if total > 0 else np.full(len(self.variance), np.nan)
 
     def rank(self, share: float) -> int | None:
-        """rank@v: the fewest axes that hold the share of the variance."""
+        """rank@v of one head: the fewest axes that hold the share of the variance."""
         explained = self.explained
         return None if np.isnan(explained).any() else int(np.argmax(explained >= share - 1e-9)) + 1
 
 
 def components(keys: np.ndarray) -> Components:
-    """Of keys [n, D], float64."""
-    mean = keys.mean(0)
-    apart = keys - mean
-    variance, axes = np.linalg.eigh(apart.T @ apart / len(keys))
-    return Components(mean, axes[:, ::-1], np.clip(variance[::-1], 0, None))
+    """Of keys [..., n, D], float64."""
+    apart = torch.from_numpy(keys - keys.mean(-2, keepdims=True))
+    variance, axes = torch.linalg.eigh(apart.mT @ apart / keys.shape[-2])
+    return Components(axes.flip(-1).numpy(), variance.flip(-1).clamp(min=0).numpy())
 
 
 def score_recall(
@@ -54,20 +61,24 @@ def score_recall(
         return [float("nan")] * len(sizes)
     seen, count = rows.visible[chosen], count[chosen]
     true = strongest_of(rows.weights[chosen], seen, count)
-    turned_query, turned_key = query[chosen] @ found.axes, key @ found.axes
-    recalls = []
+    axes, recalls = torch.from_numpy(found.axes), []
+    turned_query, turned_key = torch.from_numpy(query[chosen]) @ axes, torch.from_numpy(key) @ axes
     for size in sizes:
-        guess = strongest_of(turned_query[:, :size] @ turned_key[:, :size].T, seen, count)
+        guess = strongest_of((turned_query[:, :size] @ turned_key[:, :size].mT).numpy(), seen, count)
         recalls.append(float(((guess & true).sum(-1) / count).mean()))
     return recalls
 
 
 def strongest_of(values: np.ndarray, seen: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """The `count` largest visible cells of every row: bool."""
-    order = np.argsort(-np.where(seen, values, -np.inf), axis=1, kind="stable")
-    rank = np.empty_like(order)
-    np.put_along_axis(rank, order, np.arange(order.shape[1])[None].repeat(len(order), 0), 1)
-    return (rank < count[:, None]) & seen
+    """The `count` largest visible cells of every row, one or more of them, the earlier of equals: bool."""
+    shown = np.where(seen, values, -np.inf)
+    least = np.take_along_axis(np.sort(shown, axis=1), shown.shape[1] - count[:, None], 1)
+    chosen, equal = (shown > least) & seen, (shown == least) & seen
+    left = count - chosen.sum(-1)
+    tied = equal.sum(-1) > left
+    if tied.any():
+        equal[tied] &= np.cumsum(equal[tied], 1) <= left[tied, None]
+    return chosen | equal
 
 
 def numerical_rank(singular: np.ndarray, rows: int, columns: int) -> int:
@@ -87,5 +98,6 @@ def effective_rank(singular: np.ndarray) -> float:
 
 
 def product_singular(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Singular values of left right^T without building it: left [D, d], right [D', d]."""
-    return np.linalg.svd(np.linalg.qr(left)[1] @ np.linalg.qr(right)[1].T, compute_uv=False)
+    """Singular values of left right^T without building it: left [..., D, d], right [..., D', d]."""
+    first, second = (torch.linalg.qr(torch.from_numpy(side), mode="r").R for side in (left, right))
+    return torch.linalg.svdvals(first @ second.mT).numpy()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from backend.sparsity.rows import Rows
+from kernels.threads import numba_is_here
 
 WINDOW, FIRST, ENOUGH = 256, 4, 0.99  # All-or-Here's window; the share that must lie inside
 TAU = 0.6  # QAdA's threshold as remembered, not verified against its code
@@ -24,7 +25,13 @@ def local_mask(rows: Rows, window: int, first: int) -> np.ndarray:
 
 def local_mass(rows: Rows, window: int = WINDOW, first: int = FIRST) -> np.ndarray:
     """m_loc of every row, [R]."""
-    return (rows.weights * local_mask(rows, window, first)).sum(-1)
+    if not numba_is_here():
+        return (rows.weights * local_mask(rows, window, first)).sum(-1)
+    from kernels.loops_patterns import near_mass
+
+    held = np.empty(len(rows.position))
+    near_mass(np.ascontiguousarray(rows.weights), np.ascontiguousarray(rows.position), window, first, held)
+    return held
 
 
 def local_suffices(rows: Rows, window: int = WINDOW, first: int = FIRST, enough: float = ENOUGH) -> float:

@@ -9,11 +9,12 @@ here is the most that the family could keep at that size, not what an estimate m
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from backend.sparsity.rows import Rows
+from backend.sparsity.sums import Sums
 
 FIRST, FIRST_FROM = 4, 256  # keys at the start that an A-shape keeps from so many keys on; one in shorter texts
 BUDGET = 0.10  # share of the visible pairs at which patterns are compared
@@ -21,7 +22,6 @@ WANTED = 0.95  # share of the mass whose price is asked
 CLOSE = 0.01  # a simpler pattern that keeps at most this much less is preferred
 DEARER = 1.25  # a window that needs more than so many times the pairs of the best diagonals is called diagonal
 DENSE = 0.5  # a head that needs more than this share of the pairs for WANTED is called dense
-COLUMNS = (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)  # numbers of columns that vertical-slash tries
 SIMPLE_FIRST = ("local", "diagonal", "a_shape", "block", "vertical_slash")
 WORDS = {
     "local": "local",
@@ -34,13 +34,37 @@ WORDS = {
 
 
 @dataclass(frozen=True, eq=False)
+class Onward:
+    """What a pattern keeps in rows behind the text that it was made on: windows and diagonals move on with the text,
+    columns stay; of blocks those of the last block of rows stay, and all that follows the text."""
+
+    first: int = 0
+    window: int = 0
+    distances: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+    columns: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+    behind: int | None = None  # of blocks: the first key behind the text
+
+    def row(self, position: int) -> np.ndarray:
+        """Keys that the row keeps, itself always among them: bool [position + 1]."""
+        kept = np.zeros(position + 1, bool)
+        kept[: self.first] = True
+        kept[max(0, position + 1 - max(1, self.window)) :] = True
+        kept[position - self.distances[(self.distances >= 0) & (self.distances <= position)]] = True
+        kept[self.columns] = True
+        if self.behind is not None:
+            kept[self.behind :] = True
+        return kept
+
+
+@dataclass(frozen=True, eq=False)
 class Path:
     """One family on one head, by growing size. pairs and mass are cumulative; mask(step) draws a size."""
 
     pairs: np.ndarray  # int64 [S]
     mass: np.ndarray  # float64 [S], share of all mass
-    sizes: list[dict[str, int]] | Callable[[int], dict[str, int]]
+    size: Callable[[int], dict[str, int]]
     mask: Callable[[int], np.ndarray]  # step -> bool [R, Nk]
+    onward: Callable[[int], Onward]  # step -> what it keeps in rows behind these
 
     def step_within(self, most: int) -> int | None:
         """The best step with at most `most` pairs; None where even the smallest has more."""
@@ -51,44 +75,6 @@ class Path:
         """The cheapest step that keeps this share of the mass."""
         there = np.flatnonzero(self.mass >= share - 1e-9)
         return None if not len(there) else int(there[np.argmin(self.pairs[there])])
-
-    def size(self, step: int) -> dict[str, int]:
-        return self.sizes(step) if callable(self.sizes) else self.sizes[step]
-
-
-@dataclass(frozen=True, eq=False)
-class Sums:
-    """What the families are made of: the map added up once by distance and by group of keys."""
-
-    rows: Rows
-    first: int  # keys at the start that an A-shape keeps
-    distance: np.ndarray  # int64 [R, Nk], p_i - j, counted from the smallest one
-    zero: int  # index of distance 0
-    rank: np.ndarray  # int64 [Nk], place of a key by received mass, from 0
-    sizes: list[int]  # numbers of columns that are tried; a key of group g is outside sizes[g - 1], inside sizes[g]
-    count: np.ndarray  # [Dist, groups, 2] visible cells; the last axis: among the first keys or not
-    mass: np.ndarray
-
-    @classmethod
-    def of(cls, rows: Rows, first: int) -> Sums:
-        n_key = rows.weights.shape[1]
-        distance = rows.position[:, None] - np.arange(n_key)[None]
-        zero = int(max(0, -distance.min()))
-        distance = distance + zero
-        rank = np.empty(n_key, np.int64)
-        rank[np.argsort(-rows.weights.sum(0), kind="stable")] = np.arange(n_key)
-        sizes = sorted({min(size, n_key) for size in COLUMNS})
-        width = 2 * (len(sizes) + 1)
-        group = 2 * np.searchsorted(sizes, rank, side="right") + (np.arange(n_key) < first)
-        index = (distance * width + group[None])[rows.visible]
-        shape = (int(distance.max()) + 1, len(sizes) + 1, 2)
-        count = np.bincount(index, minlength=np.prod(shape)).reshape(shape)
-        mass = np.bincount(index, rows.weights[rows.visible], minlength=np.prod(shape)).reshape(shape)
-        return cls(rows, first, distance, zero, rank, sizes, count, mass)
-
-    @property
-    def total(self) -> float:
-        return float(len(self.rows.position))  # every row sums to 1
 
 
 def paths(rows: Rows) -> dict[str, Path]:
@@ -116,6 +102,7 @@ def windows(sums: Sums, first: int) -> Path:
         found[1] / sums.total,
         lambda step: {"first": first, "window": step},
         lambda step: window_mask(sums, first, step),
+        lambda step: Onward(first=first, window=step),
     )
 
 
@@ -130,65 +117,60 @@ def vertical_slash(sums: Sums, tried: int) -> Path:
     tried: how many of the sums' numbers of columns; 1 tries none (0 columns) and leaves diagonals alone.
     """
     count, mass = sums.count.sum(2), sums.mass.sum(2)
-    pairs, kept, steps, orders = [], [], [], []
-    for at, size in enumerate(sums.sizes[:tried]):  # groups 0 .. at are the chosen columns
+    pairs, kept, orders = [], [], []
+    for at in range(tried):  # groups 0 .. at are the chosen columns
         rest, rest_count = mass[:, at + 1 :].sum(1), count[:, at + 1 :].sum(1)
         order = np.argsort(-rest, kind="stable")
         order = order[rest_count[order] > 0]
         pairs.append(count[:, : at + 1].sum() + np.concatenate([[0], np.cumsum(rest_count[order])]))
         kept.append(mass[:, : at + 1].sum() + np.concatenate([[0.0], np.cumsum(rest[order])]))
-        steps += [(at, size, number) for number in range(len(order) + 1)]
         orders.append(order)
+    starts = np.cumsum([0, *map(len, pairs)])
+
+    def parts(step: int) -> tuple[int, np.ndarray]:
+        """Columns, and indices of the diagonals."""
+        at = int(np.searchsorted(starts, step, side="right")) - 1
+        return sums.sizes[at], orders[at][: step - starts[at]]
+
+    def size(step: int) -> dict[str, int]:
+        columns, diagonals = parts(step)
+        return {"columns": columns, "diagonals": len(diagonals)}
 
     def mask(step: int) -> np.ndarray:
-        at, size, number = steps[step]
+        columns, diagonals = parts(step)
         chosen = np.zeros(len(sums.count), bool)
-        chosen[orders[at][:number]] = True
-        return (chosen[sums.distance] | (sums.rank < size)[None]) & sums.rows.visible
+        chosen[diagonals] = True
+        return (chosen[sums.distance] | (sums.rank < columns)[None]) & sums.rows.visible
 
-    return Path(
-        np.concatenate(pairs).astype(np.int64),
-        np.concatenate(kept) / sums.total,
-        lambda step: {"columns": steps[step][1], "diagonals": steps[step][2]},
-        mask,
-    )
+    def onward(step: int) -> Onward:
+        columns, diagonals = parts(step)
+        return Onward(distances=diagonals - sums.zero, columns=np.flatnonzero(sums.rank < columns))
 
-
-def block_side(n_key: int) -> int:
-    """64 from 1,024 keys on, as in the kernels; for shorter texts a sixteenth of the keys, a power of two."""
-    return 64 if n_key >= 1024 else max(1, 2 ** int(np.log2(max(1, n_key // 16))))
+    return Path(np.concatenate(pairs).astype(np.int64), np.concatenate(kept) / sums.total, size, mask, onward)
 
 
-def block_sums(sums: Sums, side: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Row block of each row [R], and pairs and mass [row blocks, key blocks]."""
-    n_key = sums.rows.weights.shape[1]
-    row_block = sums.rows.position // side
-    row_block = row_block - row_block.min()
-    starts = np.flatnonzero(np.diff(row_block, prepend=-1))
-    edges = np.arange(0, n_key, side)
-    pairs = np.add.reduceat(np.add.reduceat(sums.rows.visible.astype(np.int64), edges, 1), starts, 0)
-    mass = np.add.reduceat(np.add.reduceat(sums.rows.weights, edges, 1), starts, 0)
-    return np.repeat(np.arange(len(starts)), np.diff([*starts, len(row_block)])), pairs, mass
-
-
-def blocks(sums: Sums, side: int | None = None) -> Path:
+def blocks(sums: Sums) -> Path:
     """For every block of rows its k blocks of keys with most mass, for k = 0, 1, 2 ..."""
-    side = side or block_side(sums.rows.weights.shape[1])
-    row_block, pairs, mass = block_sums(sums, side)
-    order = np.argsort(-mass, axis=1, kind="stable")
-    sorted_pairs, sorted_mass = (np.take_along_axis(values, order, 1).sum(0) for values in (pairs, mass))
+    side, n_key = sums.side, sums.rows.weights.shape[1]
+    order = np.argsort(-sums.block_mass, axis=1, kind="stable")
+    pairs, mass = (np.take_along_axis(values, order, 1).sum(0) for values in (sums.block_count, sums.block_mass))
     rank = np.empty_like(order)
     np.put_along_axis(rank, order, np.arange(order.shape[1])[None].repeat(len(order), 0), 1)
 
     def mask(step: int) -> np.ndarray:
-        chosen = (rank < step)[row_block]
-        return np.repeat(chosen, side, axis=1)[:, : sums.rows.weights.shape[1]] & sums.rows.visible
+        chosen = (rank < step)[sums.row_block]
+        return np.repeat(chosen, side, axis=1)[:, :n_key] & sums.rows.visible
+
+    def onward(step: int) -> Onward:
+        columns = np.flatnonzero(np.repeat(rank[-1] < step, side)[:n_key])
+        return Onward(columns=columns, behind=n_key if step else None)
 
     return Path(
-        np.concatenate([[0], np.cumsum(sorted_pairs)]).astype(np.int64),
-        np.concatenate([[0.0], np.cumsum(sorted_mass)]) / sums.total,
+        np.concatenate([[0], np.cumsum(pairs)]).astype(np.int64),
+        np.concatenate([[0.0], np.cumsum(mass)]) / sums.total,
         lambda step: {"blocks": step, "side": side},
         mask,
+        onward,
     )
 
 
@@ -217,10 +199,10 @@ class Decision:
 
 def fit_all(rows: Rows, budget: float = BUDGET, wanted: float = WANTED) -> Decision:
     """Every family within the budget, and the simplest one that is about as good as the best."""
-    visible = int(rows.visible.sum())
+    known, found = paths(rows), {}
+    visible = int(known["local"].pairs[-1])  # the widest window keeps every pair
     most = int(budget * visible + 1e-9)
-    found = {}
-    for name, path in paths(rows).items():
+    for name, path in known.items():
         within, enough = path.step_within(most), path.step_for(wanted)
         found[name] = Fit(
             None if within is None else float(path.mass[within]),

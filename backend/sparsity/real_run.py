@@ -9,21 +9,19 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from backend.attention import Call, switched
+from backend.attention import Call
 from backend.cache import ShrinkingRun, shrinking
 from backend.comparison import divergence
 from backend.errors import Refused
 from backend.models import LoadedModel
 from backend.policies import Layer
 from backend.rotary import Rotary, rotary_of
-from backend.sites import survey
-from kernels.api import attend
-from kernels.measures import NOTHING
 from kernels.score import ScoreSpec
 
 ROWS = 64  # judges compared at once
@@ -52,6 +50,16 @@ class Part:
     value: Tensor  # [Hk, N, Dv]
     lse: Tensor  # [H, N]
     score: ScoreSpec
+
+
+class Masks(Protocol):
+    """What maps keep; see backend/sparsity/head_masks.py."""
+
+    def __call__(self, place: int) -> Tensor:
+        """The cells of one layer's maps that the text may see, by its place among the layers: bool [H, N, N]."""
+
+    def behind(self, place: int, position: int) -> Tensor:
+        """The keys of a row that is written behind the text: bool [H, position + 1]."""
 
 
 class Prepared:
@@ -134,20 +142,28 @@ class Prepared:
             written = run.write(self.new_tokens, logits[-1]) if self.new_tokens else []
         return self._damage(logits, written, nbytes, seconds)
 
-    def masked(self, model: LoadedModel, mask: Callable[[int], Tensor]) -> Damage:
-        """The whole text read with maps that keep a pattern. mask: place of a layer -> bool [H, N, N]."""
-        start = time.perf_counter()
-        places = {site.module: at for at, site in enumerate(survey(model.model).sites)}
+    def masked(self, model: LoadedModel, masks: Masks) -> Damage:
+        """The whole text read with maps that keep a pattern, and written on with it; the cache keeps everything.
 
-        def handler(call: Call) -> Tensor:
+        What making the masks takes is not in the seconds.
+        """
+        places, making = {part.layer: at for at, part in enumerate(self.parts)}, 0.0
+
+        def show(layer: int, first: int, stop: int) -> Tensor:
+            nonlocal making
             self._stop()
-            score = replace(call.score, mask=mask(places[call.module])[None].to(call.query.device))
-            return attend(call.query, call.key, call.value, score, NOTHING).output
+            start = time.perf_counter()
+            shown = masks(places[layer]) if first == 0 else masks.behind(places[layer], first)[:, None]
+            making += time.perf_counter() - start
+            return shown
 
-        ids = torch.tensor([self.token_ids], device=model.device)
-        with torch.inference_mode(), switched(model.model, handler):
-            logits = model.model(input_ids=ids, use_cache=False).logits[0, self.n :].float()
-        return self._damage(logits, [], self.nbytes, time.perf_counter() - start)
+        with shrinking(model) as run:
+            run.show = show
+            start = time.perf_counter()
+            logits = run.read(self.token_ids, last=len(self.token_ids) - self.n).float()
+            seconds, nbytes = time.perf_counter() - start - making, run.nbytes
+            written = run.write(self.new_tokens, logits[-1]) if self.new_tokens else []
+        return self._damage(logits, written, nbytes, seconds)
 
     def _damage(self, logits: Tensor, written: list[int], nbytes: int, seconds: float) -> Damage:
         kl = [

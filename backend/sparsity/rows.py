@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -27,6 +28,16 @@ class Rows:
         """n_i: int64 [R]."""
         return self.visible.sum(-1)
 
+    @cached_property
+    def ascending(self) -> np.ndarray:
+        """Weights of each row, smallest first: what is invisible comes before all that is visible. [R, Nk]"""
+        return np.sort(self.weights, axis=-1)
+
+    @cached_property
+    def held(self) -> np.ndarray:
+        """Mass of the strongest key of each row, of the two strongest ... [R, Nk]"""
+        return np.cumsum(self.ascending[:, ::-1], -1)
+
     def numbers(self, size: MapSize, causal: bool) -> np.ndarray:
         """Which queries of the map the rows are: rows that see nothing were left out, wherever they stood."""
         return self.position - (size.keys - size.queries if causal else 0)
@@ -34,10 +45,14 @@ class Rows:
 
 def rows_from(weights: np.ndarray, visible: np.ndarray, position: np.ndarray) -> Rows:
     """Rows that see at least one key, each summing to 1."""
-    weights = np.where(visible, np.asarray(weights, np.float64), 0.0)
-    mass = weights.sum(-1)
+    found, position = np.array(weights, np.float64), np.asarray(position, np.int64)
+    np.copyto(found, 0.0, where=~visible)
+    mass = found.sum(-1)
     there = visible.any(-1) & (mass > 0)
-    return Rows(weights[there] / mass[there, None], visible[there], np.asarray(position, np.int64)[there])
+    if not there.all():
+        found, visible, position, mass = (values[there] for values in (found, visible, position, mass))
+    found /= mass[:, None]
+    return Rows(found, visible, position)
 
 
 def uniform_rows(n: int, window: int | None = None) -> Rows:

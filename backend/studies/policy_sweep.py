@@ -128,6 +128,7 @@ class PolicySweep(StudyDefinition):
     question = "What does the model answer when its cache keeps less, or its maps a pattern?"
     Parameters = Parameters
     tables = TABLES
+    version = 2  # pattern runs write text
 
     def subject(self, parameters: Parameters) -> str:
         return parameters.subject
@@ -166,9 +167,10 @@ class PolicySweep(StudyDefinition):
             rows = pattern_rows(model, text, name, budget, stop)
         else:
             rows = cache_rows(model, text, name, budget)
-        if number == len(parameters.choices) - 1:
-            forget(model)
         return RunResult({table: [{**place, **row} for row in rows.get(table, [])] for table in TABLES})
+
+    def leave(self, model: LoadedModel) -> None:
+        forget(model)
 
     def combine(self, parameters: Parameters, results: Sequence[RunResult]) -> dict[str, list[Row]]:
         return {table: [row for result in results for row in result.rows[table]] for table in TABLES}
@@ -209,14 +211,17 @@ def pattern_rows(model: LoadedModel, text: Prepared, name: str, budget: float, s
     damage = text.masked(model, masks)
     shown = {**masks.summary(), "best_possible": None, "overlap": None, "output_error": None,
              "cache_bytes_formula": None}  # fmt: skip
-    note = "Each row keeps itself besides its pattern. The cache keeps everything: a pattern saves work, not memory."
+    note = (
+        "Each row keeps itself besides its pattern. What is written goes on with it: windows and diagonals move along, "
+    )
+    note += "columns and the last row's blocks stay. The cache keeps everything: a pattern saves work, not memory."
     heads = [
         {"layer": layer, "head": head, "retained": value, "output_error": None}
         for layer, values in masks.retained.items()
         for head, value in enumerate(values)
     ]
     row = run_row(model, text, damage, {**shown, "note": note})
-    return {"runs": [{**row, "text": None}], "heads": heads, "judges": judges(text, damage)}
+    return {"runs": [row], "heads": heads, "judges": judges(text, damage)}
 
 
 def run_row(model: LoadedModel, text: Prepared, damage: Damage, shown: Row) -> Row:

@@ -67,6 +67,15 @@ TERMS = {
         "0",
         "Linear Log-Normal Attention",
     ),
+    "log_normal_misfit": Term(
+        "How far the logarithms of the weights are from the normals that have the spread of their rows.",
+        "half the sum over bins of |share of the keys - share under the normals|, with what the normals put outside "
+        "of all bins; 0: weights are log-normal",
+        "share of the keys",
+        (0, 1),
+        "",
+        "Linear Log-Normal Attention",
+    ),
     "pattern": Term(
         "The simplest family of patterns that keeps about as much of a head's attention as the best one.",
         "retained mass at equal numbers of (query, key) pairs; within 1 point of the best the simpler one is named; "
@@ -172,8 +181,9 @@ TERMS = {
     ),
     "dense_heads": Term(
         "Key heads that are left whole while all others drop keys, the worst ones first.",
-        "order: KL(with this key head alone shortened || dense), largest first; curve: KL with the first ones "
-        "left whole",
+        "greedy: each of the first ones is the candidate that leaves least damage together with those before it; the "
+        "others follow by KL(with this key head alone shortened || dense), largest first; curve: KL with the first "
+        "ones left whole",
         "nats",
         (0, math.inf),
     ),

@@ -30,14 +30,13 @@ def coverage_sentence(curves: Sequence[dict], layer: int, head: int) -> str:
     return text
 
 
-def log_normal_sentence(found: LogNormal | None) -> str:
-    """What follows for the chosen head if its scores were Gaussian, and by how much that fails; ends with a space."""
-    if found is None:
-        return ""
+def log_normal_sentence(found: LogNormal) -> str:
+    """What follows for the chosen head if its scores were Gaussian, and by how much that fails."""
     return (
-        f"Were the scores of a row Gaussian (they spread by {found.sigma:.2f} nats, skewness {found.skewness:+.2f}), "
+        f"Were the scores of a row Gaussian (they spread by {found.sigma:.2f} nats, skewness {found.skewness:+.2f}, "
+        f"excess kurtosis {found.excess_kurtosis:+.2f}), "
         f"{percent(found.predicted_share_95)} of the keys would hold 95 %; really {percent(found.share_95)}, and the "
-        f"entropy is missed by {found.entropy_misfit:+.2f} nats. "
+        f"entropy is missed by {found.entropy_misfit:+.2f} nats."
     )
 
 

@@ -9,7 +9,6 @@ import pyarrow as pa
 import streamlit as st
 
 from backend.map_sizes import map_sizes
-from backend.sparsity import lognormal
 from backend.sparsity.concentration import coverage_curve
 from backend.sparsity.head_table import as_table
 from backend.sparsity.patterns import WORDS, Decision, fit_all, paths
@@ -27,10 +26,10 @@ from pages.shared.panels.figure import figure
 from pages.shared.panels.readable import readable
 from pages.shared.panels.sparsity_blocks import pattern_files, sparsity_blocks
 from pages.shared.panels.sparsity_data import budget_of, coverage_along, coverage_of_heads, head_rows
+from pages.shared.panels.sparsity_log_weights import sparsity_log_weights
 from pages.shared.panels.sparsity_sentences import (
     coverage_sentence,
     head_sentence,
-    log_normal_sentence,
     patterns_sentence,
     size_words,
 )
@@ -66,7 +65,7 @@ def sparsity_shape(state: ViewState, analysis: Analysis) -> None:
     if state.head not in analysis.exact_heads(state.layer, state.kind):
         st.text("The exact map of this head was not kept, so its pattern cannot be drawn.")
         return
-    measured, _ = read_head(analysis, state.kind, state.layer, state.head)
+    measured, sampled = read_head(analysis, state.kind, state.layer, state.head)
     decision, on = fit_all(measured, budget / 100), read_note(analysis, state.kind, state.layer)
     left, right = st.columns([0.5, 0.5], gap="medium")
     with left, readable():
@@ -75,9 +74,11 @@ def sparsity_shape(state: ViewState, analysis: Analysis) -> None:
         trade(state, measured, decision, budget, on)
     left, right = st.columns([0.5, 0.5], gap="medium")
     with left, readable():
-        sparsity_blocks(state, analysis, measured)
-    with right, readable():
         along(state, analysis)
+    with right, readable():
+        sparsity_log_weights(state, sampled)
+    with readable():
+        sparsity_blocks(state, analysis, measured)
 
 
 def curves(state: ViewState, analysis: Analysis) -> None:
@@ -97,17 +98,14 @@ def curves(state: ViewState, analysis: Analysis) -> None:
         shares = smallest * (1 / smallest) ** (np.arange(41) / 40)
         held = coverage_curve(sampled, shares)
         own = [(x, y) for x, y in zip(shares.tolist(), held.tolist(), strict=True) if math.isfinite(y)]
-    picture = ""
-    if state.head in analysis.exact_heads(state.layer, state.kind):
-        picture = log_normal_sentence(lognormal.fit(sampled))
-    note = f"{picture}{SAMPLED} {THIN}" if step == 1 else f"{picture}{SAMPLED} {THIN} Every {step}th head is drawn."
+    note = f"{SAMPLED} {THIN}" if step == 1 else f"{SAMPLED} {THIN} Every {step}th head is drawn."
     figure(
         "sparsity_coverage",
         coverage_curves(thin, chosen, own, smallest=smallest),
         sentence=coverage_sentence(rows, state.layer, state.head),
         note=note,
         table=pa.Table.from_pylist(rows) if rows else None,
-        terms=("coverage", "effective_keys", "entropy", "negligible_share", "score_sigma", "entropy_misfit"),
+        terms=("coverage", "effective_keys", "entropy", "negligible_share"),
     )
 
 

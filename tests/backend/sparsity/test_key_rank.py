@@ -34,6 +34,29 @@ def test_p14_recall_grows_to_one():
     assert np.isnan(key_rank.score_recall(short, query[:5], key, key_rank.components(key), [8])[0])
 
 
+def test_the_strongest_are_the_first_of_equals_and_never_hidden():
+    values = np.array([[1.0, 2, 2, 2, 0], [5, 1, 1, 9, 9]])
+    seen = np.array([[True] * 5, [True, True, True, False, False]])
+    found = key_rank.strongest_of(values, seen, np.array([2, 2]))
+    assert found.tolist() == [[False, True, True, False, False], [True, True, False, False, False]]
+    draw = np.random.default_rng(4)
+    values, seen = draw.integers(0, 6, (50, 40)).astype(float), draw.random((50, 40)) < 0.7
+    count = np.maximum(1, (seen.sum(-1) * draw.random(50)).astype(int))
+    order = np.argsort(-np.where(seen, values, -np.inf), axis=1, kind="stable")
+    expected = np.zeros_like(seen)
+    for row, (places, most) in enumerate(zip(order, count, strict=True)):
+        expected[row, places[:most]] = True
+    assert (key_rank.strongest_of(values, seen, count) == expected).all()
+
+
+def test_components_of_several_heads_are_those_of_each():
+    keys = DRAW.normal(size=(3, 50, 6))
+    together = key_rank.components(keys)
+    for head in range(3):
+        assert together[head].variance == pytest.approx(key_rank.components(keys[head]).variance)
+        assert together[head].rank(0.9) == key_rank.components(keys[head]).rank(0.9)
+
+
 def test_w05_ranks_of_a_product():
     left, right = DRAW.normal(size=(40, 6)), DRAW.normal(size=(30, 6))
     singular = key_rank.product_singular(left, right)
@@ -62,6 +85,19 @@ def test_p12_local_suffices():
     mass = local.local_mass(rows, window=10, first=4)
     assert mass[-1] == pytest.approx(14 / 100) and mass[:14] == pytest.approx(np.ones(14))
     assert local.local_suffices(rows, window=10, first=4) == pytest.approx(14 / 100)
+
+
+@pytest.mark.parametrize("two_sided", [False, True])
+@pytest.mark.parametrize("window, first", [(1, 0), (7, 4), (300, 2), (5, 200)])
+def test_p12_near_mass_is_the_mass_under_its_mask(window, first, two_sided, monkeypatch):
+    draw = np.random.default_rng(6)
+    distance = np.arange(90)[:, None] - np.arange(90)[None]
+    seen = (two_sided | (distance >= 0)) & (np.abs(distance) < 40)
+    rows = rows_from(draw.random((90, 90)), seen, np.arange(90))
+    expected = (rows.weights * local.local_mask(rows, window, first)).sum(-1)
+    assert local.local_mass(rows, window, first) == pytest.approx(expected, abs=1e-12)
+    monkeypatch.setattr(local, "numba_is_here", lambda: False)
+    assert local.local_mass(rows, window, first) == pytest.approx(expected, abs=1e-12)
 
 
 def test_l02_the_gaussian_picture_of_the_other_keys():

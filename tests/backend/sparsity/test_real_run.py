@@ -10,7 +10,9 @@ from backend.comparison import divergence
 from backend.models import LoadedModel
 from backend.rotary import rotary_of
 from backend.sparsity.head_masks import CHOICES, HeadMasks
+from backend.sparsity.patterns import paths
 from backend.sparsity.real_run import Prepared, output_error
+from backend.sparsity.rows import uniform_rows
 from backend.sparsity.simulate import Simulation
 from tests.backend.policies.planted import dense, layer
 from tests.backend.test_cache import masked_eager
@@ -61,17 +63,59 @@ def test_a_shortened_cache_answers_as_masked_attention(model_type, name):
     assert damage.nbytes * every == damage.full_nbytes * entries
 
 
+class Noted(HeadMasks):
+    """Masks that remember what they gave: of the text, and of the rows behind it."""
+
+    def __call__(self, place):
+        self.given = getattr(self, "given", {}) | {place: super().__call__(place)}
+        return self.given[place]
+
+    def hidden(self, layer, head, length):
+        """Cells that a head hides in a text of that length, which is this one and what was written behind it."""
+        shown = torch.zeros(length, length, dtype=torch.bool)
+        shown[: len(TOKENS), : len(TOKENS)] = self.given[layer][head]
+        for row in range(len(TOKENS), length):
+            shown[row, : row + 1] = self.behind(layer, row)[head]
+        return ~shown
+
+
+@pytest.mark.parametrize("model_type", ["llama", "mistral"])
 @pytest.mark.parametrize("family", CHOICES)
-def test_a_pattern_answers_as_masked_attention(family):
-    model, text = prepared()
-    masks = HeadMasks(text, family, 0.3)
-    made = {}
-    damage = text.masked(model, lambda place: made.setdefault(place, masks(place)))
-    _, kl = expected(model, lambda layer, head: ~made[layer][head])
+def test_a_pattern_answers_and_writes_as_masked_attention(family, model_type):
+    model, text = prepared(model_type)
+    masks = Noted(text, family, 0.3)
+    damage = text.masked(model, masks)
+    _, kl = expected(model, lambda layer, head: masks.hidden(layer, head, len(TOKENS)))
     assert torch.allclose(damage.kl, kl, atol=1e-4)
     found = masks.summary()
-    assert 0.25 < found["kept"] <= 0.3 + 2 / len(TOKENS) and 0 < found["retained"] < 1
+    cells = len(TOKENS) * (len(TOKENS) + 1) / 2 if model_type == "llama" else 4 * len(TOKENS) - 6
+    assert 0.2 < found["kept"] <= 0.3 + len(TOKENS) / cells and 0 < found["retained"] < 1
     assert found["prediction"] > 0
+    every = [*TOKENS, *damage.written]
+    logits = masked_eager(model, every, lambda layer, head: masks.hidden(layer, head, len(every)))
+    assert damage.written == logits[len(TOKENS) - 1 : -1].argmax(-1).tolist()
+    assert len(damage.written) == 3 or damage.written[-1] == model.eos_token_id
+    assert damage.nbytes == damage.full_nbytes, "the cache keeps everything"
+
+
+def test_rows_behind_the_text_go_on_with_the_pattern():
+    """What a pattern keeps of a row that it was not made on, for each family."""
+    rows = uniform_rows(64)
+    known, far = paths(rows), 70
+    assert known["local"].onward(3).row(far).nonzero()[0].tolist() == [68, 69, 70]
+    assert known["a_shape"].onward(2).row(far).nonzero()[0].tolist() == [0, 69, 70]
+    diagonals = known["diagonal"].onward(2).row(far).nonzero()[0]
+    assert len(diagonals) == len({*(far - known["diagonal"].onward(2).distances), far})
+    step = known["vertical_slash"].step_within(int(0.2 * 64 * 65 / 2))
+    size, kept = known["vertical_slash"].size(step), known["vertical_slash"].onward(step)
+    assert len(kept.columns) == size["columns"] and len(kept.distances) == size["diagonals"]
+    blocks = known["block"].onward(1).row(far)
+    assert blocks[64:].all() and blocks[:64].sum() == 4, "one block of four keys, and what follows the text"
+    for name, path in known.items():
+        last = path.mask(step := len(path.pairs) // 3)[-1]
+        again = path.onward(step).row(63)
+        assert (again | last == again).all() and again[63], name
+        assert again.sum() <= last.sum() + 1, "nothing is kept besides but the row itself"
 
 
 @pytest.mark.parametrize("rule", [{"chunk": 8}, {"window": 5, "keep_first": 2}])

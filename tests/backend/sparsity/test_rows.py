@@ -1,13 +1,14 @@
 """Concentration, patterns and retained mass against values that can be worked out by hand (docs/methods.md)."""
 
 import math
+from statistics import NormalDist
 
 import numpy as np
 import pytest
 
 from backend.map_sizes import MapSize
 from backend.sparsity import concentration as c
-from backend.sparsity import lognormal, patterns, retained
+from backend.sparsity import lognormal, patterns, retained, sums
 from backend.sparsity.rows import Rows, measured_note, measured_rows, rows_from, uniform_rows
 
 DYADIC = [1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 16]
@@ -97,7 +98,37 @@ def test_p03_log_normal_rows(sigma, entropy, share_90, share_95):
 
 
 def test_p03_a_row_of_equal_scores_has_no_picture():
-    assert lognormal.fit(row([0.05] * 20)) is None
+    assert lognormal.fit(row([0.05] * 20)) is None and lognormal.histogram(row([0.05] * 20)) is None
+    assert lognormal.histogram(row(DYADIC)) is None, "five keys are too few"
+
+
+@pytest.mark.parametrize("sigma", [0.5, 2.0])
+def test_p03_the_histogram_of_gaussian_scores_is_the_normal(sigma):
+    score = np.random.default_rng(1).normal(0, sigma, 200_000)
+    found = lognormal.histogram(row(np.exp(score) / np.exp(score).sum()))
+    assert found.share.sum() == pytest.approx(1) and found.normal.sum() == pytest.approx(1, abs=1e-4)
+    assert found.misfit < 0.01
+    middle = (found.edges[:-1] + found.edges[1:]) / 2
+    assert math.sqrt((found.share * middle**2).sum()) == pytest.approx(sigma, rel=0.01)
+
+
+def test_p03_two_heaps_of_scores_miss_the_normal_by_what_can_be_worked_out():
+    """Scores -1 and +1 alike: all keys lie in the first and the last bin, which hold little of a normal."""
+    found = lognormal.histogram(row(np.exp(np.repeat([-1.0, 1.0], 500)) / np.exp(np.repeat([-1.0, 1.0], 500)).sum()))
+    assert found.share[0] == found.share[-1] == 0.5 and found.share[1:-1].sum() == 0
+    width = 2 / lognormal.BINS
+    normal = NormalDist()
+    outer = normal.cdf(1) - normal.cdf(1 - width)  # of each of the two bins
+    assert found.normal[0] == pytest.approx(outer) == pytest.approx(found.normal[-1])
+    assert found.misfit == pytest.approx(1 - 2 * outer)
+
+
+def test_p03_rows_of_unlike_spread_have_normals_of_their_own():
+    draw = np.random.default_rng(2)
+    scores = draw.normal(size=(2, 50_000)) * np.array([[0.3], [2.0]])
+    weights = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
+    rows = rows_from(weights, np.ones_like(weights, bool), np.array([49_999, 49_999]))
+    assert lognormal.histogram(rows).misfit < 0.02, "one normal for both would miss by a quarter"
 
 
 def test_p04_a_shape_on_uniform_rows():
@@ -124,6 +155,25 @@ def test_p04_every_path_is_what_its_masks_keep(window, two_sided):
             assert mask.sum() == path.pairs[step], (name, step)
             assert patterns.retained_rows(rows, mask).mean() == pytest.approx(path.mass[step], abs=1e-12), (name, step)
         assert path.pairs[-1] == visible.sum() and path.mass[-1] == pytest.approx(1)
+
+
+@pytest.mark.parametrize("length, gap", [(1, False), (2, False), (17, False), (64, True), (130, False)])
+@pytest.mark.parametrize("two_sided", [False, True])
+def test_p04_compiled_sums_are_the_plain_ones(length, gap, two_sided, monkeypatch):
+    draw = np.random.default_rng(length)
+    seen = (draw.random((length, length)) < 0.8) | np.eye(length, dtype=bool)
+    seen &= two_sided | np.tril(np.ones((length, length), bool))
+    if gap:
+        seen[20:41] = False  # rows that see nothing are no rows
+    rows = rows_from(draw.random((length, length)), seen, np.arange(length))
+    made = sums.Sums.of(rows, 4)
+    monkeypatch.setattr(sums, "numba_is_here", lambda: False)
+    plain = sums.Sums.of(rows, 4)
+    assert (made.count == plain.count).all() and (made.block_count == plain.block_count).all()
+    assert made.mass == pytest.approx(plain.mass, abs=1e-12)
+    assert made.block_mass == pytest.approx(plain.block_mass, abs=1e-12)
+    assert made.count.sum() == made.block_count.sum() == rows.visible.sum()
+    assert made.mass.sum() == made.block_mass.sum() == pytest.approx(len(rows.position))
 
 
 def test_p04_planted_heads_are_named():

@@ -53,11 +53,13 @@ def test_every_choice_has_its_row_and_damage_falls_with_the_budget(study):
             assert row["retained"] <= row["best_possible"] + 1e-12
 
 
-def test_patterns_save_no_memory_and_cost_what_they_drop(study):
+def test_patterns_write_text_save_no_memory_and_cost_what_they_drop(study):
     for row in rows(study, kind="pattern"):
-        assert row["cache_bytes"] == row["cache_bytes_dense"] and row["text"] is None
+        assert row["cache_bytes"] == row["cache_bytes_dense"]
+        assert len(row["text"].split()) == len(row["text_dense"].split()) == 3
         assert "saves work, not memory" in row["note"]
-    assert next(r for r in rows(study, kind="pattern") if r["budget"] == 1.0)["kl"] < 1e-8
+    whole = next(r for r in rows(study, kind="pattern") if r["budget"] == 1.0)
+    assert whole["kl"] < 1e-8 and whole["text"] == whole["text_dense"]
 
 
 def test_details_say_which_keys_heads_and_judges(study):
