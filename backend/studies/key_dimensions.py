@@ -1,8 +1,12 @@
 """Key dimensions: how many directions keys, queries and values take, before and after the rotary embedding; and how
-many the weights of a head allow."""
+many the weights of a head allow.
+
+The text is read once; after that every layer is a run of its own.
+"""
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,16 +21,24 @@ from backend.estimate import attention_layers, speed, work
 from backend.models import LoadedModel
 from backend.rotary import Rotary, rotary_of
 from backend.sites import Site, matrix_of, survey
-from backend.sparsity.key_rank import components, effective_rank, numerical_rank, product_singular, score_recall
-from backend.sparsity.rows import rows_from
+from backend.sparsity.key_rank import (
+    Components,
+    components,
+    effective_rank,
+    numerical_rank,
+    product_singular,
+    score_recall,
+)
+from backend.sparsity.rows import Rows, rows_from
 from backend.studies.definition import Column, Plan, Row, RunResult, StudyDefinition, Surroundings
 from backend.types import LayerCapture
 from kernels.measures import NOTHING, sampled_rows
+from kernels.threads import run_all
 from kernels.window import visible, weights
 
 PARTS = ("rank_90", "rank_95", "rank_99")
 RECALL_AT = (0.125, 0.25, 0.5, 1.0)  # shares of the head's dimensions
-HEAD_SECONDS = 0.01
+HEAD_SECONDS, KEY_SECONDS = 0.008, 1.5e-5  # of measuring one head, and for each of its keys
 
 
 @dataclass(frozen=True)
@@ -77,6 +89,7 @@ class KeyDimensions(StudyDefinition):
     question = "How many dimensions do keys take, before and after the rotary embedding, and how many do weights allow?"
     Parameters = Parameters
     tables = TABLES
+    version = 2  # a run is one layer
 
     def subject(self, parameters: Parameters) -> str:
         return parameters.subject
@@ -90,38 +103,84 @@ class KeyDimensions(StudyDefinition):
         layers = attention_layers(model)
         if {layer.kind for layer in layers} != {"self"}:
             raise Refused("This study reads one stack of layers; this model has several, or no softmax attention.")
-        seconds = work(model, length) / speed(model) + sum(layer.heads for layer in layers) * HEAD_SECONDS
-        return Plan(1, length, seconds, 50.0, 1.0, f"One run of {length:,} tokens · about {duration(seconds)}")
+        if survey(model.model).dense:
+            raise Refused(f"{model.name} computes its own softmax: its queries and keys are not seen, only its maps.")
+        heads = sum(layer.heads for layer in layers)
+        seconds = work(model, length) / speed(model) + heads * (HEAD_SECONDS + KEY_SECONDS * length)
+        wide = sum(n.heads * n.head_dim + n.key_heads * (n.head_dim + n.value_dim) for n in layers)
+        memory = 4 * wide * length + 16 * 64 * length * max(layer.heads for layer in layers)
+        words = f"One reading of {length:,} tokens, then {len(layers):,} layers · about {duration(seconds)}"
+        return Plan(len(layers), length, seconds, 50 + memory / 1e6, 1.0, words)
 
     def run(self, model: LoadedModel, parameters: Parameters, number: int, where: Surroundings) -> RunResult:
-        rotary, found = rotary_of(model), {name: [] for name in TABLES}
+        where.stop_if_cancelled()
+        site, text = survey(model.model).sites[number], read(model, parameters.token_ids, where)
+        layer = text.layers[number]
+        sets, rows, factors = vectors_of(layer, text.rotary), sampled(layer), weights_of(site)
+        found: list[dict[str, list[Row]]] = [{} for _ in range(site.info.key_heads)]
 
-        def on_layer(layer: LayerCapture) -> None:
-            where.stop_if_cancelled()
-            found["ranks"] += rank_rows(layer, rotary)
-            found["recall"] += recall_rows(layer)
+        def key_head(number: int) -> None:
+            keys = components(sets["keys"][number])
+            found[number] = {
+                "ranks": rank_rows(layer, number, sets),
+                "recall": recall_rows(layer, number, rows, keys, sets),
+                "weights": weight_rows(site, number, factors),
+            }
 
-        inputs = {"input_ids": torch.tensor([list(parameters.token_ids)], device=model.device)}
-        if model.causal:
-            inputs["use_cache"] = False
-        with torch.inference_mode(), capture(model, NOTHING, on_layer=on_layer):
-            model.model(**inputs)
-        for site in survey(model.model).sites:
-            where.stop_if_cancelled()
-            found["weights"] += weight_rows(site)
-        return RunResult(found)
+        run_all([lambda head=head: key_head(head) for head in range(site.info.key_heads)], parallel=True)
+        return RunResult({table: [row for one in found for row in one[table]] for table in TABLES})
+
+    def leave(self, model: LoadedModel) -> None:
+        _texts.pop(model.model, None)
 
     def combine(self, parameters: Parameters, results: Sequence[RunResult]) -> dict[str, list[Row]]:
         return {table: [row for result in results for row in result.rows[table]] for table in TABLES}
 
 
-def rank_rows(layer: LayerCapture, rotary: Rotary | None) -> list[Row]:
-    """Of every key head: its keys, the queries that read it, its values; before the embedding where that is known."""
+@dataclass(frozen=True, eq=False)
+class Text:
+    """A text that was read, for the runs of a study that follow each other."""
+
+    token_ids: tuple[int, ...]
+    layers: tuple[LayerCapture, ...]  # in the order of the model's sites
+    rotary: Rotary | None
+
+
+_texts: weakref.WeakKeyDictionary[nn.Module, Text] = weakref.WeakKeyDictionary()
+
+
+def read(model: LoadedModel, token_ids: tuple[int, ...], where: Surroundings) -> Text:
+    """The text as the model read it; that of the last call is kept."""
+    kept = _texts.get(model.model)
+    if kept is not None and kept.token_ids == token_ids:
+        return kept
+    layers: list[LayerCapture] = []
+
+    def on_layer(layer: LayerCapture) -> None:
+        where.stop_if_cancelled()
+        layers.append(layer)
+
+    inputs = {"input_ids": torch.tensor([list(token_ids)], device=model.device)}
+    if model.causal:
+        inputs["use_cache"] = False
+    with torch.inference_mode(), capture(model, NOTHING, on_layer=on_layer):
+        model.model(**inputs)
+    _texts[model.model] = Text(token_ids, tuple(layers), rotary_of(model))
+    return _texts[model.model]
+
+
+def vectors_of(layer: LayerCapture, rotary: Rotary | None) -> dict[str, np.ndarray]:
+    """Keys, the queries that read them, and values: float64 [Hk, n, D]; keys before the embedding where it is known."""
     key, value = layer.key[0].double().cpu(), layer.value[0].double().cpu()
     query = layer.query[0].double().cpu().reshape(len(key), -1, layer.query.shape[-1])
     sets: dict[str, Tensor] = {"keys": key, "queries": query, "values": value}
     if rotary is not None:
         sets = {"keys before": rotary.unrotate(layer.key[0].float().cpu(), 0).double(), **sets}
+    return {what: vectors.numpy() for what, vectors in sets.items()}
+
+
+def rank_rows(layer: LayerCapture, head: int, sets: dict[str, np.ndarray]) -> list[Row]:
+    """Of one key head: its keys, the queries that read it, its values."""
     return [
         {
             "layer": layer.info.layer,
@@ -129,10 +188,9 @@ def rank_rows(layer: LayerCapture, rotary: Rotary | None) -> list[Row]:
             "what": what,
             "dimensions": vectors.shape[-1],
             "vectors": vectors.shape[1],
-            **dict(zip(PARTS, ranks(vectors[head].numpy()), strict=True)),
+            **dict(zip(PARTS, ranks(vectors[head]), strict=True)),
         }
         for what, vectors in sets.items()
-        for head in range(len(vectors))
     ]
 
 
@@ -141,50 +199,69 @@ def ranks(vectors: np.ndarray) -> list[int | None]:
     return [found.rank(int(name[-2:]) / 100) for name in PARTS]
 
 
-def recall_rows(layer: LayerCapture) -> list[Row]:
-    """How well scores of fewer dimensions find the strongest keys, on the sampled rows."""
+def sampled(layer: LayerCapture) -> list[Rows]:
+    """The sampled rows of every head's map; rows that stand together are looked at together."""
     n_query, n_key = layer.query.shape[2], layer.key.shape[2]
-    wanted = sampled_rows(n_query, 64).tolist()
-    parts = [slice(row, row + 1) for row in wanted]
-    every = slice(0, n_key)
+    wanted, every = sampled_rows(n_query, 64).numpy(), slice(0, n_key)
+    parts = [slice(int(run[0]), int(run[-1]) + 1) for run in np.split(wanted, np.flatnonzero(np.diff(wanted) > 1) + 1)]
     maps = torch.cat([weights(layer.query, layer.key, layer.score, layer.lse, part, every)[0] for part in parts], 1)
     seen = torch.cat([visible(layer.score, n_query, n_key, part, every)[0] for part in parts], 1)
     seen = seen.cpu().expand(maps.shape).numpy()
+    return [rows_from(own, cells, wanted) for own, cells in zip(maps.cpu().numpy(), seen, strict=True)]
+
+
+def recall_rows(
+    layer: LayerCapture, key_head: int, rows: Sequence[Rows], keys: Components, sets: dict[str, np.ndarray]
+) -> list[Row]:
+    """How well scores of fewer dimensions find the strongest keys, on the sampled rows of a key head's query heads."""
     sizes = sorted({max(1, int(share * layer.info.head_dim)) for share in RECALL_AT})
-    group, rows = layer.info.heads // layer.info.key_heads, []
-    for head in range(layer.info.heads):
-        one = rows_from(maps[head].cpu().numpy(), seen[head], np.array(wanted))
-        key = layer.key[0, head // group].double().cpu().numpy()
-        query = layer.query[0, head].double().cpu().numpy()[one.position]
-        for size, recall in zip(sizes, score_recall(one, query, key, components(key), sizes), strict=True):
-            rows.append({"layer": layer.info.layer, "head": head, "axes": size,
-                         "recall": None if recall != recall else recall})  # fmt: skip
-    return rows
+    group, found = layer.info.heads // layer.info.key_heads, []
+    for place, head in enumerate(range(key_head * group, (key_head + 1) * group)):
+        query = sets["queries"][key_head].reshape(group, -1, layer.info.head_dim)[place]
+        one = rows[head]
+        recalls = score_recall(one, query[one.position], sets["keys"][key_head], keys, sizes)
+        for size, recall in zip(sizes, recalls, strict=True):
+            found.append({"layer": layer.info.layer, "head": head, "axes": size,
+                          "recall": None if recall != recall else recall})  # fmt: skip
+    return found
 
 
-def weight_rows(site: Site) -> list[Row]:
-    """Ranks of W_QK and W_OV of every head, where queries, keys, values and output are plain matrices of their own."""
+def weights_of(site: Site) -> dict[str, np.ndarray]:
+    """W_Q [H, model, D], W_K, W_V [Hk, model, D] and W_O [H, model, D] in float64; nothing where they are no plain
+    matrices of their own."""
     parts = [getattr(site.module, name, None) for name in ("q_proj", "k_proj", "v_proj")]
     if site.projection is None or not all(isinstance(part, nn.Linear) for part in parts):
-        return []
-    info, rows = site.info, []
+        return {}
+    info = site.info
     query, key, value = (matrix_of(part).detach().double().cpu() for part in parts)  # [model, heads * D]
     output = matrix_of(site.projection).detach().double().cpu()  # [heads * Dv, model]
     if query.shape[1] != info.heads * info.head_dim or key.shape[1] != info.key_heads * info.head_dim:
+        return {}
+    cut = {
+        "query": query.reshape(len(query), info.heads, -1),
+        "key": key.reshape(len(key), info.key_heads, -1),
+        "value": value.reshape(len(value), info.key_heads, -1),
+        "output": output.reshape(info.heads, -1, output.shape[1]).permute(2, 0, 1),
+    }
+    return {name: matrix.transpose(0, 1).contiguous().numpy() for name, matrix in cut.items()}
+
+
+def weight_rows(site: Site, key_head: int, factors: dict[str, np.ndarray]) -> list[Row]:
+    """Ranks of W_QK and W_OV of the query heads of a key head."""
+    if not factors:
         return []
-    for head in range(info.heads):
-        own = head // (info.heads // info.key_heads)
-        of_query = query[:, head * info.head_dim : (head + 1) * info.head_dim].numpy()
-        of_key = key[:, own * info.head_dim : (own + 1) * info.head_dim].numpy()
-        of_value = value[:, own * info.value_dim : (own + 1) * info.value_dim].numpy()
-        of_output = output[head * info.value_dim : (head + 1) * info.value_dim].numpy()
-        row: Row = {"layer": info.layer, "head": head, "dimensions": info.head_dim}
-        for name, left, right in (("qk", of_query, of_key), ("ov", of_value, of_output.T)):
-            singular = product_singular(left, right)
-            row[f"rank_{name}"] = numerical_rank(singular, len(left), len(right))
+    info = site.info
+    group = info.heads // info.key_heads
+    own = slice(key_head * group, (key_head + 1) * group)
+    found: list[Row] = [
+        {"layer": info.layer, "head": head, "dimensions": info.head_dim} for head in range(own.start, own.stop)
+    ]
+    for name, left, right in (("qk", "query", "key"), ("ov", "output", "value")):
+        of_heads, shared = factors[left][own], factors[right][key_head]
+        for row, singular in zip(found, product_singular(of_heads, shared), strict=True):
+            row[f"rank_{name}"] = numerical_rank(singular, of_heads.shape[1], len(shared))
             row[f"effective_{name}"] = effective_rank(singular)
-        rows.append(row)
-    return rows
+    return found
 
 
 STUDY = KeyDimensions()

@@ -20,7 +20,12 @@ from pages.shared.view_state import ViewState
 
 KEY = "headwater_sparsity_dense_"
 BUDGETS = [0.05, 0.1, 0.25, 0.5]
-ORDERS = {"damage": "by damage (greedy)", "prediction": "by -ln retained (no run)", "lot": "by lot"}
+ORDERS = {
+    "greedy": "greedy, the first ones together",
+    "damage": "by damage alone",
+    "prediction": "by -ln retained (no run)",
+    "lot": "by lot",
+}
 
 
 def sparsity_dense(state: ViewState, analysis: Analysis) -> None:
@@ -30,9 +35,8 @@ def sparsity_dense(state: ViewState, analysis: Analysis) -> None:
     with place, readable():
         if study is None:
             st.text(
-                "Some heads lose so much when their keys are dropped that they are better left dense. This runs "
-                "the model "
-                "with every key head shortened alone, then with all of them but the worst."
+                "Some heads lose so much when their keys are dropped that they are better left dense. This runs the "
+                "model with every key head shortened alone, then with all of them but the worst."
             )
         else:
             found(state, study)
@@ -62,7 +66,7 @@ def parameters(analysis: Analysis, kind: str) -> Parameters | None:
 
 def found(state: ViewState, study: Study) -> None:
     """What the study found."""
-    heads, curve = study.table("heads").to_pylist(), study.table("curve").to_pylist()
+    heads = study.table("heads").to_pylist()
     layers = sorted({row["layer"] for row in heads})
     grid = np.full((len(layers), 1 + max(row["key_head"] for row in heads)), np.nan)
     for row in heads:
@@ -82,26 +86,50 @@ def found(state: ViewState, study: Study) -> None:
             table=study.table("heads"),
             terms=("damage", "dense_heads"),
         )
+    with right:
+        dense_curve(study)
+    if "steps" in study.tables():  # studies of an earlier version chose every head alone
+        steps(study)
+
+
+def dense_curve(study: Study) -> None:
+    """What is left of the damage with more and more heads dense."""
+    curve, given = study.table("curve").to_pylist(), study.info["parameters"]
     points = [
         {"name": ORDERS[row["order"]], "x": row["dense"], "y": max(row["kl"], 1e-6)}
         for row in sorted(curve, key=lambda row: row["dense"])
         if row["dense"] < 1
     ]
-    by_damage = sorted((row for row in curve if row["order"] == "damage"), key=lambda row: row["dense"])
-    none = by_damage[0]["kl"]
-    half = next((row for row in by_damage if row["kl"] <= none / 2), by_damage[-1])
-    given = study.info["parameters"]
-    with right:
-        figure(
-            "sparsity_dense_curve",
-            named_lines(points, x="key heads that stay dense", x_format="%", y="damage (nats, log)", log=True),
-            sentence=f"{policies.all()[given['policy']].title} with {percent(given['budget'])} kept does "
-            f"{none:.3g} nats of "
-            f"damage; with {percent(half['dense'])} of the key heads dense, {percent(half['kept'])} of the keys "
-            f"are kept "
-            f"and {half['kl']:.3g} nats are left.",
-            note="Greedy: heads in the order of their damage alone, measured once; heads that need each other are not "
-            "seen.",
-            table=study.table("curve"),
-            terms=("damage", "dense_heads", "predicted_damage"),
-        )
+    first = next(order for order in ORDERS if any(row["order"] == order for row in curve))
+    greedy = sorted((row for row in curve if row["order"] == first), key=lambda row: row["dense"])
+    none = greedy[0]["kl"]
+    half = next((row for row in greedy if row["kl"] <= none / 2), greedy[-1])
+    figure(
+        "sparsity_dense_curve",
+        named_lines(points, x="key heads that stay dense", x_format="%", y="damage (nats, log)", log=True),
+        sentence=f"{policies.all()[given['policy']].title} with {percent(given['budget'])} kept does {none:.3g} nats "
+        f"of damage; with {percent(half['dense'])} of the key heads dense, {percent(half['kept'])} of the keys are "
+        f"kept and {half['kl']:.3g} nats are left.",
+        table=study.table("curve"),
+        terms=("damage", "dense_heads", "predicted_damage"),
+    )
+
+
+def steps(study: Study) -> None:
+    """The heads that were chosen together."""
+    rows = study.table("steps").to_pylist()
+    named = ", ".join(f"{row['layer']}.{row['key_head']} ({row['kl']:.3g} nats left)" for row in rows)
+    others = "; the other heads follow by their damage alone, where it is not seen that heads need each other"
+    alone = sum(row["rank"] == row["step"] for row in rows)
+    figure(
+        "sparsity_dense_steps",
+        None,
+        sentence=f"Chosen together, each with those before it dense: {named}. The order by damage alone has {alone} "
+        f"of these {len(rows)} at the same place.",
+        note=f"Greedy: every step tried the {rows[0]['candidates']} key heads with most damage alone that were not "
+        f"dense yet, and kept the one that left least damage. That was done for the first {len(rows)}"
+        + (others if len(rows) < study.table("heads").num_rows else "")
+        + ".",
+        table=study.table("steps"),
+        terms=("damage", "dense_heads"),
+    )

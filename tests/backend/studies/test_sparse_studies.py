@@ -1,9 +1,11 @@
 """Heads that must stay dense, and patterns over a set of prompts."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
-from backend.errors import Refused
+from backend.errors import Cancelled, Refused
 from backend.models import LoadedModel
 from backend.store import Library
 from backend.studies import dense_heads, key_dimensions, prompt_patterns, run_study
@@ -42,6 +44,33 @@ def test_the_worst_heads_stay_dense_first(dense):
     assert damage[0.5] < damage[0.0]
 
 
+def test_the_first_heads_are_chosen_together(dense):
+    """Each step leaves no more than the others it could have taken, which the order by damage alone is one of."""
+    steps = dense.table("steps").to_pylist()
+    assert [row["step"] for row in steps] == [0, 1, 2, 3] and [row["candidates"] for row in steps] == [4, 3, 2, 1]
+    assert sorted((row["layer"], row["key_head"]) for row in steps) == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    for before, row in pairwise(steps):
+        assert row["kl_before"] == before["kl"]
+    assert steps[-1]["kl"] < 1e-8
+    greedy, alone = ({r["dense"]: r["kl"] for r in dense.table("curve", order=o).to_pylist()}
+                     for o in ("greedy", "damage"))  # fmt: skip
+    assert steps[0]["kl_before"] == greedy[0.0] == alone[0.0]
+    assert greedy[0.5] == steps[1]["kl"] and greedy[0.25] == steps[0]["kl"] <= alone[0.25]
+
+
+def test_a_step_takes_the_head_that_helps_most_with_those_before_it(monkeypatch):
+    """Two heads that only help together with the first: the one with less damage alone wins the second step."""
+    alone = [{"layer": 0, "key_head": at, "kl": kl} for at, kl in enumerate((3.0, 2.0, 1.0))]
+    left = {(): 9.0, (0,): 5.0, (1,): 6.0, (2,): 8.0, (0, 1): 4.0, (0, 2): 1.0}
+    monkeypatch.setattr(dense_heads, "with_dense", lambda _m, _t, _o, dense: {"kl": left[tuple(h for _, h in dense)]})
+    first = dense_heads.one_step(None, None, None, alone, [])
+    assert (first["key_head"], first["kl_before"], first["kl"], first["candidates"]) == (0, 9.0, 5.0, 3)
+    second = dense_heads.one_step(None, None, None, alone, [first])
+    assert (second["key_head"], second["rank"], second["kl_before"], second["kl"]) == (2, 2, 5.0, 1.0)
+    assert dense_heads.ranked_by("greedy", None, alone, [first, second]) == [(0, 0), (0, 2), (0, 1)]
+    assert dense_heads.ranked_by("damage", None, alone, [first, second]) == [(0, 0), (0, 1), (0, 2)]
+
+
 @pytest.fixture(scope="module")
 def texted():
     return LoadedModel.wrap(build("llama", vocab_size=400), byte_level())
@@ -68,6 +97,22 @@ def test_an_encoder_has_patterns_and_no_policies(tmp_path):
     parameters = prompt_patterns.Parameters(samples=2, length=20)
     study = run_study(prompt_patterns.STUDY, model, parameters, library=Library(tmp_path))
     assert study.table("heads").num_rows == 8 and study.table("policies").num_rows == 0
+
+
+def test_dimensions_are_measured_layer_by_layer_and_carried_on(tmp_path):
+    model, parameters = LoadedModel.wrap(build("llama")), key_dimensions.Parameters(token_ids=TOKENS)
+    assert key_dimensions.STUDY.plan(model, parameters).runs == 2
+    told, library = [], Library(tmp_path)
+    with pytest.raises(Cancelled):
+        run_study(key_dimensions.STUDY, model, parameters, library=library,
+                  progress=lambda step, done, runs, left: told.append((done, runs)),
+                  cancel=lambda: bool(told) and told[-1] == (1, 2))  # fmt: skip
+    assert told == [(0, 2), (1, 2)] and model.model not in key_dimensions._texts, "nothing of the text stays in memory"
+    study = run_study(key_dimensions.STUDY, model, parameters, library=library)
+    whole = run_study(key_dimensions.STUDY, model, parameters, library=Library(tmp_path / "again"))
+    for table in key_dimensions.TABLES:
+        assert study.table(table).to_pylist() == whole.table(table).to_pylist()
+    assert {row["layer"] for row in study.table("recall").to_pylist()} == {0, 1}
 
 
 def test_dimensions_of_keys_and_weights(tmp_path):
