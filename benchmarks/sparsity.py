@@ -1,11 +1,12 @@
-"""Sparsity on SmolLM2: the pattern table of all heads, all policies at one budget, and real runs against plain ones.
+"""Sparsity on SmolLM2: the pattern table of all heads, all policies at one budget, real runs against plain ones, keys.
 
     python -m benchmarks.sparsity                 1,024 tokens
     python -m benchmarks.sparsity --tokens 512
 
 Every figure is the clock beside the processor time of this process, which other programs disturb less. A real run of a
-policy reads the judged tokens with the shortened cache; the plain forward pass beside it is transformers' own (sdpa,
-nothing measured) over the whole text. The dense pass that a study makes once for all its runs is given apart.
+policy reads the judged tokens with the shortened cache, one of a pattern the whole text under masks; the plain forward
+pass beside both is transformers' own (sdpa, nothing measured) over the whole text. The dense pass that a study makes
+once for all its runs is given apart, and so is the making of masks.
 """
 
 from __future__ import annotations
@@ -19,17 +20,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from backend import policies
 from backend.models import load
 from backend.pipeline import Options, analyse
 from backend.prompts import encode
-from backend.sparsity.head_masks import HeadMasks
+from backend.sparsity.head_masks import CHOICES, HeadMasks
 from backend.sparsity.head_table import layer_rows
 from backend.sparsity.real_run import Prepared
 from backend.sparsity.simulate import Simulation
 from backend.sparsity.stored_layers import context_length, stored_layers
 from backend.store import Library
+from backend.studies import key_dimensions, run_study
 from pages.shared.examples import CODE, DOCUMENTS, NAMES, STORY
 
 TEXT = "\n\n".join([STORY, NAMES, CODE, *DOCUMENTS])
@@ -51,6 +54,13 @@ def plain(model, token_ids: list[int]) -> None:
     model.model.set_attn_implementation("sdpa")
     with torch.inference_mode():
         model.model(torch.tensor([token_ids]), use_cache=False)
+
+
+class Ready(list):
+    """Masks that were made before."""
+
+    def __call__(self, place: int) -> Tensor:
+        return self[place]
 
 
 def main() -> None:
@@ -87,12 +97,17 @@ def main() -> None:
         damage, *cost = timed(lambda kept=kept: text.evicted(model, kept))
         more = f"{cost[0] / clock:.2f} x plain (clock), {cost[1] / used:.2f} x (processor), KL {damage.kl.mean():.4f}"
         say(f"real run: {outcome.policy}", *cost, more)
-    masks = HeadMasks(text, "best", 0.25)
-    ready, *cost = timed(lambda: [masks(place) for place in range(len(text.parts))])
-    say("patterns of all heads for a run", *cost, "25 % of the pairs")
-    damage, *cost = timed(lambda: text.masked(model, ready.__getitem__))
-    more = f"{cost[0] / clock:.2f} x plain (clock), {cost[1] / used:.2f} x (processor), KL {damage.kl.mean():.4f}"
-    say("real run: best patterns", *cost, more)
+    for family in CHOICES:
+        masks = HeadMasks(text, family, 0.25)
+        ready, *cost = timed(lambda masks=masks: Ready(masks(place) for place in range(len(text.parts))))
+        say(f"masks of all heads: {family}", *cost, "25 % of the pairs")
+        damage, *cost = timed(lambda ready=ready: text.masked(model, ready))
+        more = f"{cost[0] / clock:.2f} x plain (clock), {cost[1] / used:.2f} x (processor), KL {damage.kl.mean():.4f}"
+        say(f"real run: {family} patterns", *cost, more)
+    keys = key_dimensions.Parameters(token_ids=tuple(token_ids))
+    needed = key_dimensions.STUDY.plan(model, keys)
+    _, *cost = timed(lambda: run_study(key_dimensions.STUDY, model, keys))
+    say("study of key dimensions", *cost, f"said before: {needed.seconds:.1f} s")
 
 
 if __name__ == "__main__":

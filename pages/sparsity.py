@@ -38,4 +38,4 @@ said_with_sinks(
     state, "a cache or a pattern keeps or drops sinks like any key, and what it costs is told of whole rows."
 )
 with readable():
-    DRAW[part_choice(state, PARTS)](state, analysis)
+    DRAW[part_choice(state, PARTS, without_study=("shape", "policies"))](state, analysis)

@@ -75,7 +75,7 @@ class Policy(ABC):
     def note(self, layer: Layer, budget: float) -> str | None:
         """What must be said about this budget on this text; None where the policy is as its authors made it."""
         forced, count = self.forced(layer), int(budget * int(layer.reachable.sum()) + 1e-9)
-        if forced > count:
+        if forced > count > 0:
             return (
                 f"{self.title} always keeps {forced:,} keys and the budget is {count:,}: "
                 "only the latest of them are kept."

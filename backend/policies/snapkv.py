@@ -14,10 +14,13 @@ WINDOW, KERNEL = 64, 5
 
 class SnapKV(Policy):
     title = "SnapKV"
-    caption = "Keeps the last 64 keys and those that the last 64 rows look at, with their neighbours."
+    caption = (
+        "Keeps the last keys and those that the last rows look at, with their neighbours: the last 64, of a text under "
+        "512 tokens the last eighth."
+    )
     formula = (
-        "score_j = mean of A_ij over the last 64 rows, mean over the 5 keys around j, mean over the query heads of the "
-        "key head; inf for the last 64 keys"
+        "score_j = mean of A_ij over the last w rows, mean over the 5 keys around j, mean over the query heads of the "
+        "key head; inf for the last w keys; w = 64, or an eighth of the text where that is less"
     )
     source = "SnapKV (Li et al.)"
 

@@ -33,6 +33,11 @@ class TopTheta(Policy):
         votes = ((rows >= theta[:, None, None]) & seen).float().mean(1)
         return layer.per_key_head(votes + 1e-3 * rows.amax(1))
 
+    def note(self, layer: Layer, budget: float) -> str | None:
+        if layer.n >= WINDOW:
+            return None
+        return f"{self.title} looks at the last {WINDOW} rows; this context has {layer.n:,}."
+
 
 @dataclass(frozen=True)
 class PerRow:

@@ -123,7 +123,29 @@ class Simulation:
             for name, kept in chosen.items():
                 found[name].append(judge(layer, kept[at]))
                 notes[name] = notes.get(name) or policies.all()[name].note(layer, budget)
-        return [Outcome(name, budget, tuple(judged), notes[name]) for name, judged in found.items()]
+        counted = what_was_counted(next(iter(found.values()), []), budget)
+        return [
+            Outcome(name, budget, tuple(judged), " ".join(note for note in (*counted, notes[name]) if note) or None)
+            for name, judged in found.items()
+        ]
+
+
+def what_was_counted(layers: Sequence[Judged], budget: float) -> list[str]:
+    """What must be said of a budget on these layers, whatever policy spends it."""
+    said = []
+    if budget == 0:
+        said.append("No key of the context is kept: what is retained lies on the tokens behind it.")
+    elif budget == 1:
+        said.append("Every key that can be reached is kept: nothing is saved.")
+    n, reach = max((one.kept.shape[1] for one in layers), default=0), [one.reachable for one in layers]
+    short = [count for count in reach if count < n]
+    if short:
+        keys = f"{min(short):,}" if min(short) == max(short) else f"{min(short):,} to {max(short):,}"
+        said.append(
+            f"In {len(short):,} of {len(reach):,} layers later rows reach only {keys} of the {n:,} keys: those already "
+            "out of reach are no saving, and budgets are shares of the rest."
+        )
+    return said
 
 
 def judge(layer: Layer, kept: Tensor) -> Judged:

@@ -27,6 +27,10 @@ def stored_layers(analysis: Analysis, kind: str, n: int | None = None) -> list[C
     """One loader per layer. Refused where the model reads both ways, or not all heads were kept exactly."""
     layers = [layer for layer in analysis.layers(kind) if layer.attention == "softmax"]
     size = map_sizes(analysis)[kind][layers[0].layer]
+    if kind == "cross":
+        raise Refused(
+            "Cross-attention reads the keys of the encoder, and no cache grows with the text: nothing to evict."
+        )
     if kind not in ("self", "decoder") or not analysis.score(layers[0].layer, kind).causal:
         raise Refused("This model reads both ways and has no cache: there is nothing to evict, only patterns apply.")
     for layer in layers:
@@ -39,6 +43,17 @@ def stored_layers(analysis: Analysis, kind: str, n: int | None = None) -> list[C
     return [
         lambda at=at, layer=layer: read_layer(analysis, layer, at, len(layers), n) for at, layer in enumerate(layers)
     ]
+
+
+def not_counted(analysis: Analysis, kind: str) -> str | None:
+    """What is said of layers of a hybrid model that keep no keys; None where there is none."""
+    numbers = [layer.layer for layer in analysis.layers(kind) if layer.attention == "softmax"]
+    if kind != "self" or not numbers:
+        return None
+    count, of = len(numbers), numbers[-1] + 1
+    if count == of:
+        return None
+    return f"Counted are the {count:,} layers of softmax attention among the first {of:,}; the others keep no keys."
 
 
 def read_layer(analysis: Analysis, info: LayerInfo, place: int, layers: int, n: int) -> Layer:

@@ -32,7 +32,9 @@ def plain(app) -> str:
 def test_the_first_part_says_how_concentrated_and_which_pattern(page, library):
     said = plain(page(analysis=library.plain, layer="1", head="2"))
     assert "Half of the 8 heads need at most" in said and "uniform attention would need 95 %" in said
+    assert "of the keys of head 1.2 lie elsewhere than the fitted normal says" in said
     assert "Were the scores of a row Gaussian" in said and "the entropy is missed by" in said
+    assert "25 of 40 sampled rows: those that see 16 keys or more" in said
     assert "Patterns of 8 heads:" in said
     assert "Head 1.2 is " in said and "with 10 % of the pairs" in said
     assert "The map of head 1.2 with" in said
@@ -106,9 +108,18 @@ def test_top_theta_is_shown_as_the_rule_it_was_made_as(page, library):
     assert "As a rule per row, a threshold made for 25 % of the keys lets later rows of head 1.0" in said
 
 
-@pytest.mark.parametrize("keep, kept", [("0", "keeps 0 of 30"), ("100", "keeps 30 of 30"), ("<b>", "keeps 7 of 30")])
-def test_budgets_from_none_to_all(page, library, keep, kept):
-    assert kept in plain(page(analysis=library.plain, part="policies", policy="knorm", keep=keep))
+@pytest.mark.parametrize(
+    "keep, kept, said",
+    [
+        ("0", "keeps 0 of 30", "No key of the context is kept: what is retained lies on the tokens behind it."),
+        ("100", "keeps 30 of 30", "Every key that can be reached is kept: nothing is saved."),
+        ("<b>", "keeps 7 of 30", "retains most of those that can be built"),
+    ],
+)
+def test_budgets_from_none_to_all(page, library, keep, kept, said):
+    shown = plain(page(analysis=library.plain, part="policies", policy="knorm", keep=keep))
+    assert kept in shown and said in shown
+    assert "measures the error of each head's output, for which values are needed" in shown
 
 
 def test_a_policy_that_cannot_be_computed_says_why(page, library):
@@ -127,7 +138,9 @@ def test_policies_need_all_heads_and_two_tokens(page, library):
 
 def test_hybrid_layers_keep_their_numbers(page, library):
     said = plain(page(analysis=library.hybrid, part="policies", layer="7"))
-    assert "Head 7.0 reads key head 0" in said
+    assert "Head 7.0 reads key head 0" in said and "Heads 7.0 to 7.1 share it: one choice for all." in said
+    counted = "Counted are the 2 layers of softmax attention among the first 8; the others keep no keys."
+    assert counted in said and counted in plain(page(analysis=library.hybrid, part="cost"))
 
 
 @pytest.fixture
@@ -141,7 +154,7 @@ def sweep(library):
 
 def test_without_a_run_the_prediction_is_shown(page, library):
     said = plain(page(analysis=library.plain, part="cost"))
-    assert "Predicted only: with 25 % of the keys," in said
+    assert "Predicted only: with 25 % of the keys," in said and "loses least of those that can be built" in said
     assert "By formula, 32,768 tokens of this model" in said
 
 
@@ -151,7 +164,7 @@ def test_a_run_is_shown_from_its_link(page, library, sweep, texts):
     row = sweep.table("runs", choice="window", budget=0.5).to_pylist()[0]
     assert "Window with 50 % kept" in said and row["text_dense"] in said and row["text"] in said
     assert f"Damage {row['kl']:.3g} nats (predicted {row['prediction']:.3g})" in said
-    assert "does least damage" in said and "Most damage is behind token" in said
+    assert "does least damage of those that can be built" in said and "Most damage is behind token" in said
     assert "This study read another text than the open analysis." in said
     assert "By formula, 1,000 tokens" in said
     for marked in texts(app).marked:
@@ -177,11 +190,18 @@ RUNS = {
     "prompts": (prompt_patterns, {"samples": 2, "length": 20, "policies": ("window",)}),
 }
 SAID = {
-    "dense": ("Key heads that lose most when they alone drop keys", "Greedy: heads in the order", "of damage; with"),
+    "dense": (
+        "Key heads that lose most when they alone drop keys",
+        "Chosen together, each with those before it dense: ",
+        "Greedy: every step tried the 4 key heads with most damage alone that were not dense yet",
+        "of damage; with",
+    ),
     "keys": ("Directions for 90 % of the variance, mean over layers", "before the rotary embedding", "effective rank"),
     "prompts": (
         "of 16 heads have the same pattern on all 2 prompts",
         "With 25 % of the keys, Window retains",
+        "Measured on all rows of every text: 20 of each, 40 together.",
+        "Judged by the last quarter of each text, at most 256 rows",
         "Head 0.0",
     ),
 }
@@ -214,13 +234,14 @@ def test_a_model_that_reads_both_ways_has_patterns_and_no_cache(page, library):
     assert "Patterns of 8 heads:" in plain(page(analysis=encoder))
     assert "there is nothing to evict, only patterns apply" in plain(page(analysis=encoder, part="policies"))
     said = plain(page(analysis=encoder, part="cost"))
-    assert "only patterns apply" in said
+    assert "only patterns apply" in said and "No cache grows with this text, so no memory is saved" in said
+    assert "By formula" not in said
     assert "directions hold 90 %" in plain(page(analysis=encoder, part="keys"))
 
 
 def test_layers_with_a_window_say_that_keys_out_of_reach_are_no_saving(page, library):
     said = plain(page(analysis=analysed(library, "mistral"), part="policies", policy="knorm", keep="50"))
-    assert "keys already out of reach are no saving" in said
+    assert "In 2 of 2 layers later rows reach only 3 of the 30 keys" in said
     assert "keeps 1 of 30 keys" in said, "half of the three that can be reached"
 
 

@@ -12,6 +12,7 @@ from backend.map_sizes import SIDES
 from backend.sparsity.costs import costs
 from backend.sparsity.head_masks import CHOICES
 from backend.sparsity.patterns import WORDS
+from backend.sparsity.stored_layers import not_counted
 from backend.store import Analysis, Study
 from backend.studies.policy_sweep import STUDY, Parameters
 from pages.shared.address import select
@@ -90,14 +91,12 @@ def predicted(state: ViewState, analysis: Analysis) -> None:
     if not rows:
         st.text("No policy could be computed on this analysis.")
         return
-    best = min(
-        (row for row in rows if row["budget"] == 0.25 and row["choice"] != "oracle"), key=lambda r: r["prediction"]
-    )
+    best = min((row for row in honest(rows) if row["budget"] == 0.25), key=lambda row: row["prediction"])
     figure(
         PARETO,
         pareto([row for row in rows if row["choice"] in few(rows)]),
-        sentence=f"Predicted only: with 25 % of the keys, {best['title']} loses least, {best['prediction']:.3f} nats a "
-        "row and head. Run the model below to see what its answers really lose.",
+        sentence=f"Predicted only: with 25 % of the keys, {best['title']} loses least of those that can be built, "
+        f"{best['prediction']:.3f} nats a row and head. Run the model below to see what its answers really lose.",
         note="The prediction is -ln of the retained attention: the divergence of a head's rows, not of the answer.",
         table=pa.Table.from_pylist(rows),
         terms=("predicted_damage", "retained_mass"),
@@ -153,13 +152,20 @@ def _take_run() -> None:
         select(run=f"{points[0].get('choice')}:{points[0]['budget']:g}")
 
 
+def honest(rows: list[dict]) -> list[dict]:
+    """Those that can be built: all but the ones that look ahead. Patterns are made of the dense map, which is said."""
+    shelf = policies.all()
+    return [row for row in rows if row["choice"] not in shelf or not shelf[row["choice"]].looks_ahead]
+
+
 def pareto_sentence(rows: list[dict]) -> str:
     """What costs least, and how far the prediction was off."""
-    honest = [row for row in rows if row["choice"] != "oracle"] or rows
-    budget = min({row["budget"] for row in honest}, key=lambda one: abs(one - 0.25))
-    best = min((row for row in honest if row["budget"] == budget), key=lambda row: row["kl"])
-    text = f"With {percent(budget)} kept, {best['title']} does least damage: {best['kl']:.3g} nats, the same first "
-    text += f"word in {percent(best['same_first'])} of the judged tokens"
+    built = honest(rows) or rows
+    budget = min({row["budget"] for row in built}, key=lambda one: abs(one - 0.25))
+    best = min((row for row in built if row["budget"] == budget), key=lambda row: row["kl"])
+    text = f"With {percent(budget)} kept, {best['title']} does least damage"
+    text += ": " if built is rows else " of those that can be built: "
+    text += f"{best['kl']:.3g} nats, the same first word in {percent(best['same_first'])} of the judged tokens"
     if best["loss"] is not None:
         text += f", loss {best['loss']:.3f} beside {best['loss_dense']:.3f}"
     return text + "."
@@ -226,6 +232,10 @@ def details(state: ViewState, study: Study, analysis: Analysis, own: dict) -> No
 
 def savings(state: ViewState, analysis: Analysis) -> None:
     """Memory and operations at a length of one's own."""
+    attended = [layer.layer for layer in analysis.layers(state.kind) if layer.attention == "softmax"]
+    if state.kind == "cross" or not analysis.score(attended[0], state.kind).causal:
+        st.text("No cache grows with this text, so no memory is saved; a pattern saves the operations that it skips.")
+        return
     text = state.more("length", "32768")
     length = min(max(int(text), LENGTHS[0]), LENGTHS[1]) if text.isdecimal() and len(text) < 9 else 32_768
     key = KEY + "length"
@@ -249,7 +259,8 @@ def savings(state: ViewState, analysis: Analysis) -> None:
         f"cache, {quarter.cache_bytes / 1e6:,.0f} MB with a quarter kept; attention of one more token "
         f"{full.decode_operations / 1e6:,.0f} and {quarter.decode_operations / 1e6:,.0f} million operations."
     )
-    figure("sparsity_savings", None, table=pa.Table.from_pylist(rows), terms=("cache_bytes",))
+    others = not_counted(analysis, state.kind)
+    figure("sparsity_savings", None, note=others, table=pa.Table.from_pylist(rows), terms=("cache_bytes",))
 
 
 def _take_length() -> None:

@@ -11,7 +11,7 @@ from backend.map_sizes import SIDES
 from backend.policies.top_theta import per_row
 from backend.sparsity.rows import read_head, read_note
 from backend.sparsity.simulate import Outcome
-from backend.sparsity.stored_layers import stored_layers
+from backend.sparsity.stored_layers import not_counted, stored_layers
 from backend.store import Analysis
 from backend.types import Segment
 from kernels.measures import pool_edges
@@ -38,7 +38,7 @@ def sparsity_policies(state: ViewState, analysis: Analysis) -> None:
     found = kept(analysis, state.kind, choice.keep)
     left, right = st.columns([0.55, 0.45], gap="medium")
     with left, readable():
-        bars(found, choice, needle(state, analysis))
+        bars(found, choice, needle(state, analysis), not_counted(analysis, state.kind))
     outcome = found.outcomes.get(choice.policy)
     if outcome is None:
         st.text(found.refused.get(choice.policy, "This policy was not computed."))
@@ -87,8 +87,8 @@ def needle(state: ViewState, analysis: Analysis) -> Segment | None:
     return parts[at]
 
 
-def bars(found: Kept, choice: PolicyChoice, part: Segment | None) -> None:
-    """The ranking of policies; a click chooses one."""
+def bars(found: Kept, choice: PolicyChoice, part: Segment | None, others: str | None) -> None:
+    """The ranking of policies; a click chooses one. others: what is said of layers without keys."""
     shelf = policies.all()
     rows = []
     for name, one in found.outcomes.items():
@@ -99,13 +99,12 @@ def bars(found: Kept, choice: PolicyChoice, part: Segment | None) -> None:
             row["needle_survival"] = none_for_nan(one.survival(part.start, min(part.end, found.n)))
         rows.append(row)
     rows.sort(key=lambda row: -row["retained"])
-    behind = next(iter(found.outcomes.values())).layers[0]
     chosen = found.outcomes.get(choice.policy, next(iter(found.outcomes.values())))
     figure(
         BARS,
         policy_bars(rows, selected=choice.policy, uniform=chosen.uniform),
         sentence=sentence(rows, choice, found.n, shelf),
-        note=notes(found, choice, part, behind.reachable),
+        note=notes(found, choice, part, others),
         table=pa.Table.from_pylist(rows),
         terms=("retained_mass", "best_possible", "overlap", "needle_survival", "policy_budget"),
         on_pick=_take_policy,
@@ -117,21 +116,24 @@ def sentence(rows: list[dict], choice: PolicyChoice, n: int, shelf: dict) -> str
     """Who keeps most, and what the chosen one keeps."""
     honest = [row for row in rows if not shelf[row["policy"]].looks_ahead]
     text = f"The first {n:,} tokens are in the cache; later rows judge. With {choice.keep} % of the keys, "
-    text += f"{honest[0]['title']} retains {percent(honest[0]['retained'])} of their attention"
+    text += f"{honest[0]['title']} retains most of those that can be built, {percent(honest[0]['retained'])} of their "
+    text += "attention"
     own = next((row for row in rows if row["policy"] == choice.policy), None)
     if own is not None and own is not honest[0]:
         text += f", {own['title']} {percent(own['retained'])}"
     return text + "."
 
 
-def notes(found: Kept, choice: PolicyChoice, part: Segment | None, reachable: int) -> str:
+def notes(found: Kept, choice: PolicyChoice, part: Segment | None, others: str | None) -> str:
     """What was counted and what was not."""
-    said = ["What is retained is not what the model would answer: the part Real cost runs it."]
+    said = [
+        "What is retained is not what the model would answer: the part Real cost runs it. It also measures the error "
+        "of each head's output, for which values are needed: an analysis keeps their lengths only."
+    ]
     outcome = found.outcomes.get(choice.policy)
     if outcome is not None and outcome.note:
         said.append(outcome.note)
-    if any(one.reachable < found.n for one in next(iter(found.outcomes.values())).layers):
-        said.append("In layers with a window, keys already out of reach are no saving: budgets are shares of the rest.")
+    said += [others] if others else []
     if part is not None and part.end > found.n:
         said.append(f"Of {part.name} only the tokens in the cache count.")
     said += [reason for name, reason in found.refused.items() if name != choice.policy]
@@ -198,6 +200,9 @@ def text(state: ViewState, analysis: Analysis, found: Kept, outcome: Outcome) ->
             f"Head {state.layer}.{state.head} reads key head {state.head // group}, which keeps {int(shares.sum()):,} "
         )
         said += f"of {found.n:,} keys."
+        if group > 1:
+            first = state.head // group * group
+            said += f" Heads {state.layer}.{first} to {state.layer}.{first + group - 1} share it: one choice for all."
     side = SIDES[state.kind][1]
     labels = [token.label for token in analysis.tokens_list() if token.side == side]
     left_out = kept_text(labels, shares, key="headwater_kept_text")

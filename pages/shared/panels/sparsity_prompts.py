@@ -6,7 +6,7 @@ from collections import Counter
 
 import streamlit as st
 
-from backend import prompt_sets
+from backend import policies, prompt_sets
 from backend.errors import HeadwaterError
 from backend.sparsity.patterns import WORDS
 from backend.store import Analysis, Study
@@ -71,7 +71,7 @@ def found(state: ViewState, study: Study) -> None:
             sentence=f"{len(steady)} of {len(heads)} heads have the same pattern on all {prompts} prompts"
             + (f": {counts}." if steady else "."),
             note=f"Each cell: the pattern most prompts have; the fainter, the fewer. Compared at "
-            f"{percent(given['budget'])} of the pairs.",
+            f"{percent(given['budget'])} of the pairs. {measured(study)}",
             table=study.table("heads"),
             terms=("pattern", "coverage"),
         )  # fmt: skip
@@ -80,13 +80,14 @@ def found(state: ViewState, study: Study) -> None:
         if rows:
             rows.sort(key=lambda row: -row["retained"])
             named = [{**row, "title": title_of(row["policy"])} for row in rows]
-            best = named[0]
+            best = next((row for row in named if not policies.all()[row["policy"]].looks_ahead), named[0])
             figure(
                 "sparsity_policy_spread",
                 spread_bars(named, title="attention of later rows retained"),
                 sentence=f"With {percent(given['keep'])} of the keys, {best['title']} retains "
                 f"{percent(best['retained'])} "
                 f"on average, {percent(best['least'])} to {percent(best['most'])} over {best['prompts']} prompts.",
+                note="Judged by the last quarter of each text, at most 256 rows; the tokens before are in the cache.",
                 table=study.table("policies"),
                 terms=("retained_mass", "policy_budget"),
             )
@@ -97,3 +98,11 @@ def found(state: ViewState, study: Study) -> None:
             f"prompts; "
             f"needs {percent(own['share_95'])}{spread} of the visible keys for 95 % of its attention."
         )
+
+
+def measured(study: Study) -> str:
+    """How many rows the numbers are made of."""
+    counts = Counter(row["sample"] for row in study.table("texts").to_pylist()).values()
+    least, most = min(counts), max(counts)
+    rows = f"{least:,}" if least == most else f"{least:,} to {most:,}"
+    return f"Measured on all rows of every text: {rows} of each, {sum(counts):,} together."
