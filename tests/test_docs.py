@@ -15,6 +15,15 @@ def test_every_setting_is_documented_with_its_default_and_meaning(setting):
     assert f"| `{setting.name}` | `{default}` | {setting.help} |" in (DOCS / "operating.md").read_text("utf-8")
 
 
+def test_no_other_setting_is_documented():
+    rows = [
+        line.split("|")[1].strip(" `")
+        for line in (DOCS / "operating.md").read_text("utf-8").splitlines()
+        if line.startswith("| `HEADWATER_")
+    ]
+    assert rows == [setting.name for setting in SETTINGS]
+
+
 def test_readme_names_the_two_commands():
     readme = (Path(PROJECT) / "README.md").read_text("utf-8")
     assert "make run" in readme

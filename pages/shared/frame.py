@@ -63,6 +63,9 @@ def frame(
     has = outline(analysis)
     state, more = fit(replace(wanted, analysis=analysis.id), has)
     state, of_parts = fit_part(state, parts)
+    if own is not None:
+        state, of_own = own(state, analysis)
+        of_parts = of_parts + of_own
     chosen = wanted.analysis == analysis.id or kept_by_study(wanted, analysis.id)
     query = _address(state, has, chosen=chosen)
     _head(page, state, found, {"analysis": analysis.id, **query})

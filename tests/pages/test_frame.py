@@ -93,6 +93,13 @@ def test_an_unknown_id_shows_a_bundled_one(open_page, library, id):
     assert header_of(app)["title"] == "A first bundled one"
 
 
+def test_what_a_page_adds_falls_to_the_nearest_with_the_same_notice(open_page, library):
+    app = open_page("heads", analysis=library.plain, pins="0.1,9.9", minus="nowhere", study="unknown")
+    assert not app.exception
+    assert all(word in notice(app) for word in ("'9.9'", "'nowhere'", "'unknown'"))
+    assert app.query_params["pins"] == "0.1" and {"minus", "study"}.isdisjoint(app.query_params)
+
+
 def test_a_private_analysis_does_not_exist_for_others(open_page, library):
     app = open_page("heads", analysis=library.private)
     assert header_of(app)["title"] == "A first bundled one"

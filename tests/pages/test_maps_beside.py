@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from backend.store import Library
@@ -62,3 +64,15 @@ def test_a_difference_is_of_two_heads_or_of_two_analyses_with_the_same_tokens(li
     for nothing in ("1.0", "7.0", "longer", "nowhere", "a b", ""):
         assert panel.map_against(state(minus=nothing), one) is None
     assert panel._alike(state(), one) == [("twin", twin.title)]
+
+
+def test_what_is_not_there_is_left_out_of_the_address_and_said(library, shelf, monkeypatch):
+    monkeypatch.setattr(panel, "open_study", library.open)
+    one = library.open("one")
+    fitted, notices = panel.fit_beside(state(pins="2.3,9.9,x, 0.1", minus="longer"), one)
+    assert (fitted.more("pins"), fitted.more("minus")) == ("2.3,0.1", "")
+    assert len(notices) == 2 and "'9.9, x'; they are left out" in notices[0] and "'longer'" in notices[1]
+    for fits in ({"pins": "2.3,1.0", "minus": "2.1"}, {"minus": "1.0"}, {"minus": "twin"}, {}):
+        assert panel.fit_beside(state(**fits), one) == (state(**fits), [])
+    fitted, notices = panel.fit_beside(replace(state(), study="nowhere"), one)
+    assert fitted.study is None and "There is no analysis 'nowhere' here" in notices[0]

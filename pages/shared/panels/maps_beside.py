@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import streamlit as st
 
-from backend.errors import HeadwaterError
+from backend.errors import Damaged, HeadwaterError, NewerFile, NotFound
 from backend.map_sizes import map_sizes
 from backend.store import Analysis
 from pages.shared.address import select
 from pages.shared.map_viewer import OtherMap
-from pages.shared.opened import owner, shelf
+from pages.shared.opened import open_study, owner, shelf
 from pages.shared.panels.sink_keys import sink_keys
-from pages.shared.view_state import ViewState
+from pages.shared.view_state import ViewState, shorten
 
 MOST_PINS = 6  # maps side by side, the chosen one among them
 PIN = re.compile(r"([0-9]{1,6})\.([0-9]{1,6})")
@@ -28,6 +29,32 @@ def pinned_heads(state: ViewState, analysis: Analysis) -> list[Head]:
     """The heads in the address that the analysis has, in their order, each once."""
     heads = dict.fromkeys(head for text in state.more("pins").split(",") if (head := _head(text)))
     return [head for head in heads if _there(analysis, state.kind, head)][:MOST_PINS]
+
+
+def fit_beside(state: ViewState, analysis: Analysis) -> tuple[ViewState, list[str]]:
+    """The view without heads beside or against the chosen one that are not there, and what was left out."""
+    notices = []
+    texts = [text.strip() for text in state.more("pins").split(",") if text.strip()]
+    missing = [text for text in texts if (head := _head(text)) is None or not _there(analysis, state.kind, head)]
+    if missing:
+        kept = ",".join(text for text in texts if text not in missing) or None
+        which, left = ", ".join(map(shorten, missing[:3])), "it is" if len(missing) == 1 else "they are"
+        notices.append(f"Side by side (pins): this analysis has no head {shorten(which)!r}; {left} left out.")
+        state = state.with_more(pins=kept)
+    wanted = state.more("minus")
+    if wanted and wanted != f"{state.layer}.{state.head}" and map_against(state, analysis) is None:
+        notices.append(
+            f"To be taken away (minus): {shorten(wanted)!r} is no head of this analysis and no analysis of the same "
+            "tokens with this head; nothing is taken away."
+        )
+        state = state.with_more(minus=None)
+    if state.study is not None:
+        try:
+            open_study(state.study)
+        except (NotFound, Damaged, NewerFile) as error:
+            notices.append(str(error))
+            state = replace(state, study=None)
+    return state, notices
 
 
 def toggle_pin(state: ViewState, analysis: Analysis, head: Head) -> None:
