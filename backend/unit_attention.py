@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from backend.errors import Refused
 from backend.map_sizes import SIDES, axis_sides, map_sizes, segment_sides
 from backend.sink_free import without_sinks
 from backend.store import Analysis
@@ -14,6 +15,7 @@ from backend.words import Group, gather, groups, numbers_of
 
 DIRECTIONS = ("from", "to")
 STRIP = 2**22  # cells of a map that are held at once
+MOST_CELLS = 2**28  # that are gone through while somebody waits: all of 16,384 tokens
 Sinks = tuple[int, ...] | None  # keys whose share is taken out of every row (K-05), learned sinks too; None = none are
 
 
@@ -90,13 +92,18 @@ def added_up(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Weights and visibility between two runs of units, and of how many rows each query unit is the mean.
 
-    The map is gone through in strips of rows: what is held at once does not grow with it."""
+    The map is gone through in strips of rows, so that what is held does not grow with it. Refused where it takes long."""
     rows = slice(units.queries[queries.start].start, units.queries[queries.stop - 1].end)
     columns = slice(units.keys[keys.start].start, units.keys[keys.stop - 1].end)
     shape = (queries.stop - queries.start, keys.stop - keys.start)
     total, seen, count = np.zeros(shape), np.zeros(shape, bool), np.zeros(shape[0])
     every = seeing(analysis, layer, head, kind, len(units.query_of)) if sinks is None else None
     width = len(units.key_of) if sinks is not None else columns.stop - columns.start
+    if (cells := (rows.stop - rows.start) * width) > MOST_CELLS:
+        raise Refused(
+            f"Adding up {rows.stop - rows.start:,} rows of {width:,} keys, {cells:,} weights, takes longer than a page "
+            f"waits (at most {MOST_CELLS:,}). Choose a smaller unit."
+        )
     for part in strips(rows, width):
         values, visible, sees = window(analysis, layer, head, kind, part, columns, sinks)
         sees = sees if every is None else every[part]

@@ -8,6 +8,7 @@ import torch
 
 from backend import unit_attention
 from backend.detected import sinks_of
+from backend.errors import Refused
 from backend.sink_free import without_sinks
 from backend.unit_attention import Units, between, profile
 from backend.words import Group, gather, numbers_of
@@ -60,6 +61,15 @@ def test_k05_a_learned_sink_is_taken_out_of_units_too(tmp_path):
     rest, _ = profile(analysis, 0, 0, "self", units(), [6], "from", ())
     assert plain.sum() < 0.7 and rest.sum() == pytest.approx(1)
     assert rest == pytest.approx(dense(analysis, ())[1][0][6], abs=1e-6)
+
+
+def test_more_than_a_page_waits_for_is_refused_with_both_numbers(tmp_path, monkeypatch):
+    analysis = stored(tmp_path, [sink_at(40, 0, 3.0)])
+    monkeypatch.setattr(unit_attention, "MOST_CELLS", 400)
+    with pytest.raises(Refused, match=r"12 rows of 40 keys, 480 weights.*at most 400.*smaller unit"):
+        profile(analysis, 0, 0, "self", units(), [5], "from")
+    row, _ = profile(analysis, 0, 0, "self", units(), [6], "from")
+    assert row.sum() == pytest.approx(1)
 
 
 @pytest.mark.parametrize("strip", [1, 77])
