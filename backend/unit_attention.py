@@ -92,7 +92,7 @@ def added_up(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Weights and visibility between two runs of units, and of how many rows each query unit is the mean.
 
-    The map is gone through in strips of rows, so that what is held does not grow with it. Refused where it takes long."""
+    The map is gone through in strips of rows: what is held does not grow with it. Refused where it takes long."""
     rows = slice(units.queries[queries.start].start, units.queries[queries.stop - 1].end)
     columns = slice(units.keys[keys.start].start, units.keys[keys.stop - 1].end)
     shape = (queries.stop - queries.start, keys.stop - keys.start)
