@@ -56,6 +56,7 @@ class Session:
     entering: dict[nn.Module, Tensor] = field(default_factory=dict)  # block -> residual stream of this pass
     calls: dict[nn.Module, int] = field(default_factory=dict)  # how often a module ran in this pass
     padding: Tensor | None = None  # bool [B, N], True = real token, as the model was told
+    waiting: LayerCapture | None = None  # a layer of a model's own softmax, until its values are seen
 
     def start_pass(self, model: nn.Module, args: tuple, kwargs: dict) -> None:
         self.entering.clear()
@@ -108,7 +109,7 @@ class Session:
                 lse=attended.lse,
                 measures=attended.measures,
                 implementation=attended.impl,
-                output_norm=None if site.projection is None else output_norm(site, call.value),
+                output_norm=output_norm(site, call.value) if site.projection is not None and request.keys else None,
                 **self.stream_of(site),
             )
         )
@@ -139,21 +140,25 @@ class Session:
         kept = weights(query, key, changed, attended.lse, *whole) if changes else found.weights
         window = score.window or (sum(score.around) + 1 if score.around else None)
         info = site.info if window is None else replace(site.info, window_size=window)
-        self.on_layer(
-            LayerCapture(
-                info=info,
-                query=query,
-                key=key,
-                value=key,
-                score=changed,
-                lse=attended.lse,
-                measures=attended.measures,
-                implementation="dense",
-                dense=kept,
-                **self.stream_of(site),
-            )
+        self.waiting = LayerCapture(
+            info=info,
+            query=query,
+            key=key,
+            value=key,
+            score=changed,
+            lse=attended.lse,
+            measures=attended.measures,
+            implementation="dense",
+            dense=kept,
+            **self.stream_of(site),
         )
         return attended.output if changes else None
+
+    def values(self, module: nn.Module, value: Tensor | None) -> None:
+        """What the probabilities were multiplied with, None where that was not seen; the layer is handed over."""
+        waiting, self.waiting = self.waiting, None
+        if waiting is not None:
+            self.on_layer(waiting if value is None else replace(waiting, dense_value=value))
 
 
 @contextmanager
@@ -195,7 +200,7 @@ def capture(
             if impl != "auto":
                 raise Refused(f"This model's own probabilities are captured: leave impl at auto, not {impl!r}.")
             stack.enter_context(implementation(module, "eager"))
-            stack.enter_context(watched(module, session.softmax, sites))
+            stack.enter_context(watched(module, session.softmax, sites, session.values))
         else:
             stack.enter_context(switched(module, session.attend))
         hooks = [module.register_forward_pre_hook(session.start_pass, with_kwargs=True)]

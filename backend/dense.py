@@ -21,7 +21,8 @@ from kernels.score import ScoreSpec
 FEATURES = 16  # of the empty queries and keys that stand in for those of the model; every implementation takes them
 HIDDEN_BELOW = -9e3  # families hide cells with scores from -1e4 (GPT-1) down to the smallest number of the type
 SOFTMAXES = frozenset({torch.softmax, torch.Tensor.softmax, torch.special.softmax, nn.functional.softmax})
-WATCHED = SOFTMAXES | {torch.logsumexp, torch.exp}
+PRODUCTS = frozenset({torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__, torch.bmm, torch.Tensor.bmm})
+WATCHED = SOFTMAXES | PRODUCTS | {torch.logsumexp, torch.exp}
 OUTSIDE = -1e30  # the score of a cell that a layout has no place for
 HEADS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "num_attn_heads", "heads")
 
@@ -36,6 +37,7 @@ class Softmax:
 
 
 Handler = Callable[[Softmax], Tensor | None]  # returns probabilities to go on with; None = the model's own
+Values = Callable[[nn.Module, Tensor | None], None]  # what a module's probabilities were multiplied with, see `watched`
 
 
 class Watch(TorchFunctionMode):
@@ -44,9 +46,13 @@ class Watch(TorchFunctionMode):
     A softmax is one of torch's, or exp(s - logsumexp(s)) (Reformer).
     """
 
-    def __init__(self, handler: Handler) -> None:
+    def __init__(self, handler: Handler, values: Values | None) -> None:
         super().__init__()
         self.handler = handler
+        self.values = values
+        self.asked: tuple[nn.Module, tuple[int, ...], Tensor] | None = (
+            None  # module, axes, probabilities it goes on with
+        )
         self.running: list[nn.Module] = []
         self.length = 0  # tokens that the model reads
         self.waiting: Tensor | None = None  # scores whose logsumexp was taken
@@ -55,6 +61,9 @@ class Watch(TorchFunctionMode):
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
         if not self.running or func not in WATCHED:
+            return result
+        if func in PRODUCTS:
+            self.see_values(args)
             return result
         values = args[0] if args else kwargs["input"]
         if func is torch.exp:
@@ -71,22 +80,51 @@ class Watch(TorchFunctionMode):
     def handle(self, scores: Tensor, result: Tensor) -> Tensor:
         """The probabilities that the model goes on with."""
         module = next((m for m in reversed(self.running) if not is_bare_softmax(m)), None)
+        self.tell(None)  # a softmax before this one, whose product was not seen
         layout = None if module is None else layout_of(module, self.length)
         if layout is not None:
             found = Softmax(module, layout.place(scores, OUTSIDE), layout.place(result, 0.0))
             changed = self.handler(found)
+            self.asked = (module, tuple(found.weights.shape), found.weights)  # kept as bands: no product of it is seen
             return result if changed is None else layout.back(changed, result)
         shape = None if module is None else four_axes(scores, module)
         if shape is None:
             return result
         changed = self.handler(Softmax(module, scores.reshape(shape), result.reshape(shape)))
-        return result if changed is None else changed.to(result.dtype).reshape(result.shape)
+        going_on = result if changed is None else changed.to(result.dtype).reshape(result.shape)
+        self.asked = (module, shape, going_on)
+        return going_on
+
+    def see_values(self, args: tuple) -> None:
+        """Tells of a product of the probabilities with something per key: the values, [B, H, Nk, D]."""
+        if self.asked is None or self.values is None or len(args) < 2:
+            return
+        _, (batch, heads, _, n_key), weights = self.asked
+        first, second = args[:2]
+        if first.data_ptr() != weights.data_ptr() or first.numel() != weights.numel() or second.shape[-2] != n_key:
+            return
+        if second.ndim == 3 and second.shape[0] == batch * heads:
+            second = second.reshape(batch, heads, *second.shape[1:])
+        if second.ndim == 4 and second.shape[0] == batch and second.shape[1] in (1, heads):
+            self.tell(second.expand(batch, heads, -1, -1))
+
+    def tell(self, values: Tensor | None) -> None:
+        """Once per softmax: its values, or None where its module ended without a product that could be seen."""
+        if self.asked is not None and self.values is not None:
+            self.values(self.asked[0], values)
+        self.asked = None
 
 
 @contextmanager
-def watched(model: nn.Module, handler: Handler, modules: Iterable[nn.Module] | None = None) -> Iterator[None]:
-    """Send the softmaxes of the model, or of some of its modules, to the handler, in this thread."""
-    watch = Watch(handler)
+def watched(
+    model: nn.Module, handler: Handler, modules: Iterable[nn.Module] | None = None, values: Values | None = None
+) -> Iterator[None]:
+    """Send the softmaxes of the model, or of some of its modules, to the handler, in this thread.
+
+    values(module, v) is called after each softmax: with what its probabilities were multiplied with, or with None where
+    the module ended, or computed another softmax, before that was seen.
+    """
+    watch = Watch(handler, values)
 
     def begin(module: nn.Module, args: tuple, kwargs: dict) -> None:
         ids = kwargs.get("input_ids", args[0] if args else None)
@@ -96,6 +134,8 @@ def watched(model: nn.Module, handler: Handler, modules: Iterable[nn.Module] | N
         watch.running.append(module)
 
     def leave(module: nn.Module, args: tuple, output) -> None:
+        if watch.asked is not None and watch.asked[0] is module:
+            watch.tell(None)
         while watch.running and watch.running.pop() is not module:
             pass  # modules that an error left
 

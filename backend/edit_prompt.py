@@ -26,6 +26,10 @@ def encode_edited(
     tokens = [edit for edit in interventions if isinstance(edit, EditTokens)]
     asked = encode(model, prompt)
     encoded = encode(model, edited_words(prompt, words)) if words else asked
+    if tokens and encoded.beside is not None:
+        raise Refused(
+            "Intervention edit_tokens: the prompt holds a picture, whose tokens cannot be moved. Edit its words."
+        )
     for edit in tokens:
         encoded = edited_tokens(model, encoded, edit)
     return replace(encoded, prompt=asked.prompt)

@@ -26,13 +26,15 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from backend.attention import Call, implementation, switched, turn
+from backend.attention import Call, implementation, plain, switched, turn
 from backend.dense import Softmax, described, stand_ins, watched
 from backend.errors import Cancelled, Refused
 from backend.families import steady
 from backend.intervene import plan
 from backend.interventions import Intervention, PromptEdit
 from backend.models import LoadedModel
+from backend.picture_text import grown
+from backend.probes import places_of_media
 from backend.prompts import EncodedPrompt
 from backend.sites import survey
 from backend.start_of_writing import given_to, target_settings
@@ -102,7 +104,7 @@ def generate(
 ) -> Generated:
     """Writes up to `writing.new_tokens` tokens behind `token_ids`, under the interventions where there are any.
 
-    inputs: what the model reads in place of token ids (sound).
+    inputs: what the model reads in place of token ids (sound), or beside them (a picture with its text).
 
     progress(tokens written) is called after each one, `cancelled` asked. Raises Cancelled.
     """
@@ -151,6 +153,7 @@ def configuration(model: LoadedModel, writing: Writing) -> GenerationConfig:
         output_attentions=False,
         output_scores=False,
         **(target_settings(model) if model.two_sided else {}),
+        **({"suppress_tokens": places_of_media(model.model)} if model.sees else {}),
     )
 
 
@@ -214,6 +217,8 @@ def changed(
     infos = {site.module: site.info for site in found.sites}
 
     def handler(call: Call) -> Tensor:
+        if call.module not in infos:  # a part that the probe did not run: the picture tower beside a text model
+            return plain(call)
         attended, _ = made.attend(infos[call.module], call.query, call.key, call.value, call.score, NOTHING, impl=impl)
         return attended.output
 
@@ -257,6 +262,7 @@ def continued(model: LoadedModel, encoded: EncodedPrompt, written: Sequence[int]
         segments=segments,
         tokens=tokens,
         notices=[*encoded.notices, WRITTEN],
+        beside=grown(encoded.beside, len(written)),
     )
 
 

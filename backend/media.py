@@ -9,12 +9,14 @@ import base64
 import hashlib
 import io
 import wave
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from PIL import Image, UnidentifiedImageError
+from torch import Tensor
 
 from backend.errors import Refused
 from backend.models import LoadedModel
@@ -26,6 +28,8 @@ from backend.types import Segment, Token
 
 MOST_PIXELS = 50_000_000
 MOST_BYTES = 200_000_000
+MOST_SECONDS = 1_800
+MOST_KEPT = 1_024  # pixels of a kept picture's longer side
 FORMS = {PICTURE: "image", SOUND: "audio"}
 WIDTHS = {1: np.uint8, 2: np.dtype("<i2"), 4: np.dtype("<i4")}
 
@@ -90,20 +94,47 @@ def encode_picture(model: LoadedModel, source: Any) -> EncodedPrompt:
     count = survey(model.model).sites[0].length[0]
     before = count - rows * columns
     labels = [("[CLS]" if place == 0 else f"[register {place}]") for place in range(before)]
-    labels += [f"patch {row},{column}" for row in range(rows) for column in range(columns)]
+    labels += patch_labels(rows, columns)
     segments = [Segment("picture", "picture", before, count)]
-    facts = {"name": name, "width": picture.width, "height": picture.height, "sha256": digest(picture.tobytes())}
-    small = io.BytesIO()
-    picture.resize((width, height)).save(small, "PNG")
-    media = {
-        "type": "image/png",
-        "grid": [rows, columns],
-        "before": before,
-        "data": base64.b64encode(small.getvalue()).decode(),
-    }
+    facts, media = facts_of_picture(picture, name, seen_picture(model.processor, values, picture))
     inputs = {"pixel_values": values.to(model.device, model.model.dtype)}
-    tokens = unspoken(labels, before, segments)
-    return EncodedPrompt(list(range(count)), "", segments, tokens, {"image": facts}, [], inputs=inputs, media=media)
+    return EncodedPrompt(
+        list(range(count)),
+        "",
+        segments,
+        unspoken(labels, before, segments),
+        {"image": facts},
+        [],
+        inputs=inputs,
+        media=media,
+        patches={"start": before, "grid": [rows, columns]},
+    )
+
+
+def patch_labels(rows: int, columns: int) -> list[str]:
+    return [f"patch {row},{column}" for row in range(rows) for column in range(columns)]
+
+
+def seen_picture(processor, values: Tensor | None, picture: Image.Image) -> Image.Image:
+    """The picture as the model sees it, cut and scaled as its processor does, so that patches lie where they belong."""
+    mean, deviation = (getattr(processor, name, None) for name in ("image_mean", "image_std"))
+    if (
+        values is None or values.ndim != 4 or values.shape[:2] != (1, 3)
+    ):  # kept as patches of the whole picture (Qwen2-VL)
+        share = (MOST_KEPT / max(picture.size)) if max(picture.size) > MOST_KEPT else 1.0
+        return picture.resize([max(1, round(side * share)) for side in picture.size])
+    colours = values[0].float()
+    if getattr(processor, "do_normalize", False) and mean is not None and deviation is not None:
+        colours = colours * torch.tensor(deviation)[:, None, None] + torch.tensor(mean)[:, None, None]
+    return Image.fromarray((colours.clamp(0, 1) * 255).round().byte().permute(1, 2, 0).numpy())
+
+
+def facts_of_picture(picture: Image.Image, name: str, seen: Image.Image) -> tuple[dict, dict]:
+    """What is always kept of a picture, and what only on request."""
+    written = io.BytesIO()
+    seen.save(written, "PNG")
+    facts = {"name": name, "width": picture.width, "height": picture.height, "sha256": digest(picture.tobytes())}
+    return facts, {"type": "image/png", "data": base64.b64encode(written.getvalue()).decode()}
 
 
 def pair(size: int | tuple[int, int]) -> tuple[int, int]:
@@ -113,31 +144,72 @@ def pair(size: int | tuple[int, int]) -> tuple[int, int]:
 # -- sound ------------------------------------------------------------------------------------------------------------
 
 
-def open_sound(source: Any) -> tuple[np.ndarray, int, str]:
-    """One channel as float32 from -1 to 1, its samples per second, and its name."""
+def open_sound(source: Any, longest: float = MOST_SECONDS, hears: str = "Headwater") -> tuple[np.ndarray, int, str]:
+    """One channel as float32 from -1 to 1, its samples per second, and its name.
+
+    Refused above `longest` seconds, which is what `hears` takes at a time; a file is not decoded before that is known.
+    """
+
+    def check(samples: int, rate: int) -> None:
+        if samples > longest * rate:
+            raise Refused(
+                f"The sound takes {samples / rate:,.0f} seconds and {hears} hears {longest:,.0f} at a time. "
+                "Give a shorter piece."
+            )
+
     if isinstance(source, tuple) and len(source) == 2:  # samples and rate
         samples = np.asarray(source[0], np.float32)
         if samples.ndim != 1 or not len(samples) or not np.isfinite(samples).all():
             raise Refused("The sound holds no samples, or numbers that are none. Give one channel of finite numbers.")
+        check(len(samples), int(source[1]))
         return samples, int(source[1]), "sound"
     data, name = content_of(source, "sound")
-    if data[:4] == b"fLaC":
-        raise Refused("FLAC files cannot be decoded here. Save the sound as WAV and give that.")
+    samples, rate = (read_flac if data.startswith(b"fLaC") else read_wav)(data, check)
+    return samples.mean(1), rate, name
+
+
+def read_wav(data: bytes, check: Callable[[int, int], None]) -> tuple[np.ndarray, int]:
+    """[N, channels] float32 of a WAV file (PCM), and its rate."""
     try:
         with wave.open(io.BytesIO(data)) as file:
-            width, channels, rate = file.getsampwidth(), file.getnchannels(), file.getframerate()
-            frames, promised = file.readframes(file.getnframes()), file.getnframes() * width * channels
+            width, channels, rate, count = (
+                file.getsampwidth(),
+                file.getnchannels(),
+                file.getframerate(),
+                file.getnframes(),
+            )
+            check(count, rate)
+            frames, promised = file.readframes(count), count * width * channels
     except (wave.Error, EOFError, ValueError) as error:
-        raise Refused(f"The sound cannot be read ({str(error)[:100]}). Give a whole WAV file (PCM).") from None
+        raise Refused(f"The sound cannot be read ({str(error)[:100]}). Give a whole WAV (PCM) or FLAC file.") from None
     if not frames or len(frames) != promised:
         raise Refused(
             f"The sound cannot be read: {len(frames):,} of {promised:,} bytes are there. Give the whole file."
         )
     if width not in WIDTHS:
-        raise Refused(f"The sound has {8 * width} bits per sample. Save it as WAV with 8, 16 or 32 bits and give that.")
+        raise Refused(f"The sound has {8 * width} bits per sample. Save it as FLAC, or as WAV with 8, 16 or 32 bits.")
     samples = np.frombuffer(frames, WIDTHS[width]).reshape(-1, channels).astype(np.float32)
-    samples = (samples - 128) / 128 if width == 1 else samples / 2.0 ** (8 * width - 1)
-    return samples.mean(1), rate, name
+    return (samples - 128) / 128 if width == 1 else samples / 2.0 ** (8 * width - 1), rate
+
+
+def read_flac(data: bytes, check: Callable[[int, int], None]) -> tuple[np.ndarray, int]:
+    """The same of a FLAC file."""
+    try:
+        import soundfile
+    except (ImportError, OSError):  # where its wheel brings no libsndfile, and the system has none
+        raise Refused("FLAC files are decoded by the package soundfile, which is not here. Give a WAV file.") from None
+    try:
+        with soundfile.SoundFile(io.BytesIO(data)) as file:
+            check(file.frames, file.samplerate)
+            count, rate = file.frames, file.samplerate
+            samples = file.read(dtype="float32", always_2d=True)
+    except soundfile.SoundFileError as error:
+        raise Refused(f"The sound cannot be read ({str(error)[:100]}). Give a whole FLAC or WAV file.") from None
+    if not len(samples) or len(samples) != count:
+        raise Refused(
+            f"The sound cannot be read: {len(samples):,} of {count:,} samples are there. Give the whole file."
+        )
+    return samples, rate
 
 
 def resampled(samples: np.ndarray, rate: int, wanted: int) -> np.ndarray:
@@ -154,16 +226,11 @@ def resampled(samples: np.ndarray, rate: int, wanted: int) -> np.ndarray:
 
 def encode_sound(model: LoadedModel, source: Any) -> EncodedPrompt:
     """A token per frame of the encoder, named by its time. The model pads a short sound with silence."""
-    samples, rate, name = open_sound(source)
     processor = getattr(model.processor, "feature_extractor", model.processor)
     wanted, frames = processor.sampling_rate, model.model.config.max_source_positions
     step = 2 * processor.hop_length / wanted  # two steps of the spectrum make one frame
+    samples, rate, name = open_sound(source, frames * step, model.name)
     seconds = len(samples) / rate
-    if seconds > frames * step:
-        raise Refused(
-            f"The sound takes {seconds:,.0f} seconds and {model.name} hears {frames * step:,.0f} at a time. "
-            "Give a shorter piece."
-        )
     values = processor(resampled(samples, rate, wanted), sampling_rate=wanted, return_tensors="pt")["input_features"]
     heard = min(frames, max(1, int(np.ceil(seconds / step))))
     segments = [Segment("sound", "sound", 0, heard)]

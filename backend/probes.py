@@ -22,6 +22,17 @@ def reads(model: nn.Module) -> str:
     return INPUTS[name]
 
 
+def sees(model: nn.Module) -> bool:
+    """Whether the model reads text and a picture may come with it."""
+    modalities = getattr(model, "input_modalities", ())
+    return not isinstance(modalities, str) and {"image", "text"} <= set(modalities) and reads(model) == TEXT
+
+
+def reads_prefix(model: nn.Module) -> bool:
+    """Whether it reads a picture and its text as one prefix that sees itself whole (PaliGemma); type 1 is behind it."""
+    return sees(model) and bool(getattr(model.config.get_text_config(), "use_bidirectional_attention", False))
+
+
 def probe_inputs(model: nn.Module, length: int = PROBE_TOKENS) -> dict[str, Tensor]:
     """Ordinary input for the model's forward. `length`: number of tokens; pictures and sounds have their own."""
     what = reads(model)
@@ -35,19 +46,28 @@ def probe_inputs(model: nn.Module, length: int = PROBE_TOKENS) -> dict[str, Tens
     inputs = {"input_ids": ids}
     if is_encoder_decoder(model):
         inputs["decoder_input_ids"] = ids[:, : max(2, length - 2)]  # another length, so that mistakes would show
+    if reads_prefix(model):  # without types its own ways to attend differ
+        inputs["token_type_ids"] = torch.ones_like(ids)
     return {**inputs, **without_cache(model)}
 
 
 def tokens(model: nn.Module, length: int) -> Tensor:
     """Ids spread over the vocabulary, int64 [1, length]: its first ones are rare, and models behave oddly on them."""
     config = model.config.get_text_config()
-    special: set[int | None] = set()
-    for name in ("pad_token_id", "bos_token_id", "eos_token_id", "image_token_id", "image_token_index"):
+    special: set[int | None] = set(places_of_media(model))
+    for name in ("pad_token_id", "bos_token_id", "eos_token_id"):
         for owner in (config, model.config):
             found = getattr(owner, name, None)
             special |= set(found) if isinstance(found, list | tuple) else {found}
     spread = (config.vocab_size * step // (length + 8) for step in range(1, length + 8))
     return torch.tensor([[i for i in spread if i not in special][:length]], device=input_device(model))
+
+
+def places_of_media(model: nn.Module) -> list[int]:
+    """Ids of the tokens whose places pictures, videos and sounds take: no text holds them, none is written."""
+    names = ("image_token_id", "image_token_index", "video_token_id", "audio_token_id")
+    found = (getattr(model.config, name, None) for name in names)
+    return sorted({one for one in found if isinstance(one, int)})
 
 
 def noise(model: nn.Module, shape: tuple[int, ...]) -> Tensor:

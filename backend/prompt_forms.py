@@ -19,7 +19,7 @@ ROLES = ("system", "user", "assistant", "tool")
 
 @dataclass(frozen=True)
 class Prompt:
-    """Exactly one of text, chat, documents, examples, pair is the main form."""
+    """Exactly one of text, chat, documents, examples, pair, image, audio is the main form; a picture may have text."""
 
     text: str | None = None
     chat: list[dict] | None = None  # rendered by the tokenizer's template, one BOS
@@ -46,14 +46,20 @@ class Draft:
         self.text += text
 
 
-def main_form(prompt: Prompt) -> str:
-    """The one form that is set."""
-    given = [name for name in FORMS if getattr(prompt, name) is not None]
+def main_form(prompt: Prompt, name: str = "This model", *, picture: bool = False) -> str:
+    """The one form that is set. picture: the model called `name` reads text that a picture may come with."""
+    given = [form for form in FORMS if getattr(prompt, form) is not None]
+    if picture and given == ["image"]:
+        raise Refused(f"{name} reads a text with its picture: give both, as in Prompt(text=..., image=...).")
+    if picture:
+        given = [form for form in given if form != "image"]
+    media = [form for form in given if form in ("image", "audio")]
+    given = media or given  # a picture beside a text, where only text is read
     if len(given) != 1:
         raise Refused(f"A prompt has exactly one of {', '.join(FORMS[:5])}; got {', '.join(given) or 'none of them'}.")
     if given[0] in ("image", "audio"):
         what = "picture" if given[0] == "image" else "sound"
-        raise Refused(f"This model reads text; a {what} cannot be given to it here. Give text, or take another model.")
+        raise Refused(f"{name} reads text; a {what} cannot be given to it here. Give text, or take another model.")
     needs_question = given[0] in ("documents", "examples")
     if needs_question != (prompt.question is not None):
         raise Refused(f"{given[0]} {'needs' if needs_question else 'takes no'} question.")

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from backend.errors import Refused
 from backend.models import LoadedModel
-from backend.probes import PICTURE, TEXT
+from backend.probes import PICTURE, TEXT, reads_prefix
 from backend.prompt_forms import DRAFTS, Draft, Prompt, check_texts, main_form
 from backend.tokens import Span, empty, token_table
 from backend.types import Segment, Token
@@ -35,7 +36,9 @@ class EncodedPrompt:
     notices: list[str]
     token_types: list[int] | None = None  # of a pair: which sentence, where the model was trained to be told
     inputs: dict[str, Tensor] | None = None  # of a picture or sound: what the forward takes in place of token ids
-    media: dict | None = None  # and the picture or sound itself, as it is kept where that was asked for
+    beside: dict[str, Tensor] | None = None  # of a text with a picture: what it takes beside them
+    media: dict | None = None  # the picture or sound itself, as it is kept where that was asked for
+    patches: dict | None = None  # of a picture: its first patch's token, and their grid (rows, columns)
 
 
 def encode(model: LoadedModel, prompt: str | Prompt | list[int]) -> EncodedPrompt:
@@ -43,14 +46,18 @@ def encode(model: LoadedModel, prompt: str | Prompt | list[int]) -> EncodedPromp
     if model.reads != TEXT:
         return encode_unread(model, prompt)
     if isinstance(prompt, list):
+        check_words_alone(model)
         return check_length(model, encode_ids(model, prompt))
     prompt = Prompt(text=prompt) if isinstance(prompt, str) else prompt
     if not isinstance(prompt, Prompt):
         raise Refused(f"A prompt is a text, a Prompt or a list of token ids; got {type(prompt).__name__}.")
-    form = main_form(prompt)
+    form = main_form(prompt, model.name, picture=model.sees)
     check_texts(prompt)
     if model.tokenizer is None:
         raise Refused(f"{model.name} came without a tokenizer: give the prompt as a list of token ids.")
+    if prompt.image is not None:
+        return check_length(model, encode_seen(model, prompt, form))
+    check_words_alone(model)
     if form == "pair":
         encoded = encode_pair(model, prompt)
     else:
@@ -70,18 +77,35 @@ def encode_unread(model: LoadedModel, prompt: str | Prompt | list[int]) -> Encod
     return encode_media(model, prompt)
 
 
-_locks: weakref.WeakKeyDictionary[Any, threading.Lock] = weakref.WeakKeyDictionary()
+def encode_seen(model: LoadedModel, prompt: Prompt, form: str) -> EncodedPrompt:
+    """Of a text with a picture."""
+    from backend.picture_text import encode_with_picture  # which builds on this file
+
+    return encode_with_picture(model, prompt, form)
+
+
+def check_words_alone(model: LoadedModel) -> None:
+    """Refused where a model reads no text without a picture (PaliGemma)."""
+    if reads_prefix(model.model):
+        raise Refused(f"{model.name} reads a text with a picture: give both, as in Prompt(text=..., image=...).")
+
+
+_locks: weakref.WeakKeyDictionary[Any, threading.RLock] = weakref.WeakKeyDictionary()
 _locks_lock = threading.Lock()
 
 
-def tokenise(tokenizer, *texts: str, add_special: bool, parse_special: bool, target: bool = False):
-    """The tokenizer's answer, with spans where it gives them. `target`: as the text that a decoder reads.
-
-    Whether text may become special tokens is a state of the tokenizer, so that one thread at a time may ask.
-    """
+@contextmanager
+def locked(tokenizer) -> Iterator[None]:
+    """Whether text may become special tokens is a state of the tokenizer, so that one thread at a time may ask."""
     with _locks_lock:
-        lock = _locks.setdefault(tokenizer, threading.Lock())
+        lock = _locks.setdefault(tokenizer, threading.RLock())
     with lock:
+        yield
+
+
+def tokenise(tokenizer, *texts: str, add_special: bool, parse_special: bool, target: bool = False):
+    """The tokenizer's answer, with spans where it gives them. `target`: as the text that a decoder reads."""
+    with locked(tokenizer):
         before = getattr(tokenizer, "split_special_tokens", False)
         try:
             return tokenizer(

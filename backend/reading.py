@@ -57,25 +57,41 @@ class Reading:
             *(replace(t, side="target", segment=t.segment + behind if t.segment >= 0 else -1) for t in table),
         ]
 
+    @property
+    def picture(self) -> set[int]:
+        """Positions of the picture's tokens in a text."""
+        if self.encoded.beside is None:
+            return set()
+        return {at for segment in self.encoded.segments if segment.kind == "picture" for at in range(*ends(segment))}
+
     def ids(self, device: torch.device) -> dict[str, torch.Tensor]:
-        """kind -> token ids [1, N] of the kinds whose queries and keys are the same tokens."""
+        """kind -> token ids [1, N] of the kinds whose queries and keys are the same tokens, for what is measured.
+
+        Patches and frames are no tokens that could be equal; in a text each has a number of its own.
+        """
         sides = {"self" if self.target is None else "encoder": self.encoded, "decoder": self.target}
+        picture = self.picture
         return {
-            kind: torch.tensor([read.token_ids], device=device)
+            kind: torch.tensor(
+                [[-1 - at if at in picture else one for at, one in enumerate(read.token_ids)]], device=device
+            )
             for kind, read in sides.items()
-            if read is not None and read.inputs is None  # patches and frames are no tokens that could be equal
+            if read is not None and read.inputs is None
         }
 
     def inputs(self, model: LoadedModel) -> dict:
         """What the model's forward takes."""
-        ids = self.ids(model.device)
-        inputs = self.encoded.inputs or {"input_ids": ids["self" if self.target is None else "encoder"]}
-        inputs = dict(inputs)
+        inputs = dict(self.encoded.inputs or {"input_ids": torch.tensor([self.encoded.token_ids], device=model.device)})
+        inputs |= self.encoded.beside or {}
         if self.target is not None:
-            inputs["decoder_input_ids"] = ids["decoder"]
+            inputs["decoder_input_ids"] = torch.tensor([self.target.token_ids], device=model.device)
         if self.encoded.token_types is not None:
             inputs["token_type_ids"] = torch.tensor([self.encoded.token_types], device=model.device)
         return inputs | without_cache(model.model)
+
+
+def ends(segment: Segment) -> tuple[int, int]:
+    return segment.start, segment.end
 
 
 def given_target(model: LoadedModel, text: str) -> EncodedPrompt:

@@ -100,7 +100,7 @@ class Run:
             layers.stop_if_cancelled()
             after_layers = time.perf_counter()
             self.progress("tokens", layers.done, layers.done, layers.rest_seconds)
-            tokens, predictions, notices = self._next_tokens(tap, output)
+            tokens, predictions, notices = self._next_tokens(tap, output, layers.seen_ahead)
         after_tokens = time.perf_counter()
         layers.stop_if_cancelled()
         self.progress("save", layers.done, layers.done, 0.5 * layers.rest_seconds)
@@ -136,7 +136,7 @@ class Run:
             interventions=self.options.changes,
             segments=self.encoded.segments,
             impl=self.options.impl,
-            inputs=self.encoded.inputs,
+            inputs=self.encoded.inputs or self.encoded.beside,
             progress=lambda written: self.progress("write", written, writing.new_tokens, None),
             cancelled=self.cancelled,
         ).token_ids
@@ -173,14 +173,20 @@ class Run:
         plain = MeasureRequest(pooled=self.options.pooled, top=top)
         return {"self": plain, "encoder": plain, "cross": replace(plain, distances=False), **own}
 
-    def _next_tokens(self, tap: Tap, output) -> tuple[list[Token], list[Prediction], list[str]]:
-        """The token table with log-probabilities, the predictions, and what must be said about them."""
+    def _next_tokens(self, tap: Tap, output, seen_ahead: set[int]) -> tuple[list[Token], list[Prediction], list[str]]:
+        """The token table with log-probabilities, the predictions, and what must be said about them.
+
+        A token that the position before it had seen already (seen_ahead), or one of a picture, has no probability.
+        """
         notices = list(self.read.notices)
         if not self.model.predicts_next:
             return self.read.tokens(), [], notices
         expects = NextToken.read(tap, output.logits[0, -1], self.model.config)
         logprobs = expects.logprobs(self.read.going_on.token_ids)
-        if logprobs is None:
+        if logprobs is not None:
+            known_before = {row + 1 for row in seen_ahead} | self.read.picture
+            logprobs = [None if at in known_before else value for at, value in enumerate(logprobs)]
+        else:
             notices.append(NO_PROBABILITIES)
         # After the last position, and after each one behind which a token was written.
         first = self.read.n_given - 1
@@ -223,7 +229,8 @@ class Run:
             "checks": card.checks,
             "notices": notices,
             "uniform": layers.uniform,
-            "rotary": rotary_facts(self.model),
+            **({"patches": self.encoded.patches} if self.encoded.patches else {}),
+            "rotary": None if self.encoded.beside else rotary_facts(self.model),  # a picture's places are no numbers
             "layers_without_maps": [asdict(layer) for layer in card.layers if layer not in softmax],
         }
 

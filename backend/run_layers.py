@@ -46,6 +46,7 @@ class Layers:
     implementation: str = ""
     uniform: list[dict] = field(default_factory=list)  # per layer: the statistics of uniform attention
     peak_bytes: int = 0
+    seen_ahead: set[int] = field(default_factory=set)  # rows that see the token behind them (in and before pictures)
     own_seconds: float = 0.0  # statistics and writing; the rest of the pass is the model and its measuring
     _start: float = field(default_factory=time.perf_counter)
     _baselines: dict = field(default_factory=dict)
@@ -58,6 +59,9 @@ class Layers:
         made = record(captured, self.exact[captured.info.kind, captured.info.layer])
         self.write(made)
         self._add_uniform(captured, made.score)
+        if captured.score.mask is not None and captured.info.kind != "cross":
+            ahead = captured.score.mask[0].any(0).diagonal(1)
+            self.seen_ahead |= set(ahead.nonzero()[:, 0].tolist())
         self.done += 1
         self.peak_bytes = max(self.peak_bytes, memory_in_use(captured.query.device))
         now = time.perf_counter()
@@ -165,7 +169,7 @@ def dense_record(captured: LayerCapture, measures: dict[str, Tensor], exact: tup
         measures=measures,
         statistics=all_statistics(measures, captured.info),
         key_norm=None,
-        value_norm=None,
+        value_norm=None if captured.dense_value is None else norms(captured.dense_value[0]).cpu(),
         output_norm=None,
         hidden_norm=first_sample(captured.hidden_norm),
         hidden_max=first_sample(captured.hidden_max),

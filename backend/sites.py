@@ -20,6 +20,7 @@ from backend.probes import PROBE_TOKENS, is_encoder_decoder, probe_inputs
 from backend.types import LayerInfo
 from kernels.api import attend
 from kernels.measures import NOTHING
+from kernels.score import ScoreSpec
 
 SIZES = ("heads", "key_heads", "head_dim", "value_dim")
 
@@ -103,7 +104,7 @@ def probe(model: nn.Module) -> list[Found]:
         score = call.score
         window = score.window or score.chunk or (sum(score.around) + 1 if score.around else None)
         sizes = (call.query.shape[1], call.key.shape[1], call.query.shape[-1], call.value.shape[-1])
-        found.append(Found(call.module, sizes, window, score.causal, (call.query.shape[2], call.key.shape[2])))
+        found.append(Found(call.module, sizes, window, looks_back(score), (call.query.shape[2], call.key.shape[2])))
         output = attend(call.query, call.key, call.value, call.score, NOTHING).output
         # The layout that the attention function returns, so that what the model receives is a view of what is kept.
         outputs.append(output.transpose(1, 2).contiguous())
@@ -125,6 +126,11 @@ def probe(model: nn.Module) -> list[Found]:
         for hook in hooks:
             hook.remove()
     return found
+
+
+def looks_back(score: ScoreSpec) -> bool:
+    """Whether no row sees a key behind it, by rule or by mask."""
+    return score.causal or (score.mask is not None and not bool(score.mask.triu(1).any()))
 
 
 def probe_softmaxes(model: nn.Module, failure: Refused | None) -> list[Found]:

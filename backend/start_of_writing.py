@@ -13,11 +13,14 @@ from backend.models import LoadedModel
 def given_to(
     model: LoadedModel, token_ids: Sequence[int], inputs: dict[str, Tensor] | None
 ) -> tuple[dict[str, Tensor], int]:
-    """What the loop starts from, and how many tokens it finds there; `inputs` in place of token ids."""
-    if inputs is None:
+    """What the loop starts from, and how many tokens it finds there.
+
+    inputs: in place of token ids, or beside them in a model that reads text with pictures.
+    """
+    if inputs is None or model.sees:
         ids = torch.tensor([list(token_ids)], device=model.device)
         start = 1 if model.two_sided else len(token_ids)
-        return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}, start
+        return {"input_ids": ids, "attention_mask": torch.ones_like(ids), **(inputs or {})}, start
     first = list(getattr(model.tokenizer, "prefix_tokens", None) or [model.start_of_target()])
     return {**inputs, "decoder_input_ids": torch.tensor([first], device=model.device)}, len(first)
 

@@ -40,9 +40,10 @@ class LayerCapture:
     hidden_norm: Tensor | None = None  # [B, Nq] norm of the residual stream that enters the layer
     hidden_max: Tensor | None = None  # [B, Nq] its largest magnitude
     output_norm: Tensor | None = (
-        None  # [B, H, Nk] norm of W_O v; None where the output projection is not a plain matrix
+        None  # [B, H, Nk] norm of W_O v; None where keys are not measured or W_O is no plain matrix
     )
     dense: Tensor | None = None  # [B, H, Nq, Nk] of families with their own softmax; query, key and value then stand in
+    dense_value: Tensor | None = None  # [B, H, Nk, Dv] what these were multiplied with, where that was seen
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 from backend.errors import Refused
 from backend.families import family_of
 from backend.models.check import self_check
-from backend.probes import PICTURE, TEXT, input_device, is_encoder_decoder, reads
+from backend.probes import PICTURE, TEXT, input_device, is_encoder_decoder, reads, sees
 from backend.sites import survey
 from backend.types import LayerInfo
 
@@ -65,7 +65,7 @@ class LoadedModel:
         The model is left as it is; a capture switches it to evaluation and puts it back. Refused where it has no
         softmax attention that can be read, or where its maps fail the self-check.
         """
-        loaded = cls(model, tokenizer, name, processor=processor)
+        loaded = cls(model, tokenizer or getattr(processor, "tokenizer", None), name, processor=processor)
         loaded.checks  # noqa: B018  refuses now rather than in the middle of a run
         return loaded
 
@@ -158,6 +158,11 @@ class LoadedModel:
     def reads(self) -> str:
         """What it is given: "text", "picture" or "sound"."""
         return PICTURE if self.towers else reads(self.model)
+
+    @property
+    def sees(self) -> bool:
+        """Whether it reads text that a picture may come with."""
+        return not self.towers and sees(self.model)
 
     @property
     def two_sided(self) -> bool:

@@ -11,10 +11,9 @@ from transformers import (
     MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING,
     MODEL_MAPPING,
     AutoConfig,
-    AutoFeatureExtractor,
-    AutoImageProcessor,
     AutoModel,
     AutoModelForCausalLM,
+    AutoModelForImageTextToText,
     AutoModelForMaskedLM,
     AutoModelForSeq2SeqLM,
     AutoModelForSpeechSeq2Seq,
@@ -25,6 +24,7 @@ from transformers.utils import logging
 from backend.errors import Refused
 from backend.families import family_of
 from backend.models.loaded import LoadedModel
+from backend.models.processors import UNREADABLE, first_line, read_processor, reads_both
 from backend.models.quantised import check_quantised
 from backend.models.sources import Source, locate
 
@@ -40,13 +40,14 @@ def read_model(name: str, revision: str | None, token: str | None, dtype: str, d
     source = locate(name, revision, token)
     config = read_config(source)
     check_quantised(config, source.name)
+    processor = read_processor(source, config)
     loaded = LoadedModel(
         read_weights(source, config, choose_dtype(dtype, place, source), SPREAD if device == SPREAD else place),
-        read_tokenizer(source, config),
+        getattr(processor, "tokenizer", None) or read_tokenizer(source, config),
         source.name,
         source.revision,
         private=True,
-        processor=read_processor(source, config),
+        processor=processor,
     )
     loaded.checks  # noqa: B018  refuses now rather than in the middle of a run
     return loaded
@@ -86,6 +87,9 @@ def read_config(source: Source):
     family = family_of(model_type)
     if family is not None and family.refusal:
         raise Refused(f"{source.name} is of the type {model_type}, which is not offered: {family.refusal}.")
+    for part in (config, *(getattr(config, name, None) for name in getattr(config, "sub_configs", None) or ())):
+        if hasattr(part, "_attn_implementation_internal"):
+            part._attn_implementation_internal = None  # what the file asks for may not be here; capture has its own
     return config
 
 
@@ -102,6 +106,8 @@ def choose_class(config):
         return AutoModelForSeq2SeqLM
     if not architecture and type(config) in MODEL_FOR_CAUSAL_LM_MAPPING:
         return AutoModelForCausalLM
+    if reads_both(config) and not architecture.endswith("Model"):
+        return AutoModelForImageTextToText
     if type(config) not in MODEL_MAPPING:
         raise Refused(f"transformers has no model of the type {config.model_type}. Take one of docs/models.md.")
     return AutoModel
@@ -139,39 +145,14 @@ def read_weights(source: Source, config, dtype: torch.dtype | str, device: torch
     return moved.eval().requires_grad_(False)
 
 
-def read_processor(source: Source, config):
-    """What prepares pictures or sounds; None for models of text."""
-    if type(config) in MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING:
-        kind, what = AutoFeatureExtractor, "sounds"
-    elif not hasattr(config, "vision_config") and not hasattr(config, "patch_size"):
-        return None
-    else:
-        kind, what = AutoImageProcessor, "pictures"
-    try:
-        return kind.from_pretrained(source.folder, local_files_only=True, trust_remote_code=False)
-    except (OSError, ValueError, TypeError, KeyError, ImportError, AttributeError) as error:
-        if hasattr(config, "vision_config"):
-            return None  # it reads text as well
-        raise Refused(
-            f"{source.name} has no processor for {what} that can be read ({first_line(error)}). Put the model's "
-            "preprocessor_config.json beside its weights."
-        ) from None
-
-
 def read_tokenizer(source: Source, config):
     """The model's tokenizer; None for models that read pictures alone."""
     if hasattr(config, "patch_size") and not hasattr(config, "vocab_size"):
         return None
     try:
         return AutoTokenizer.from_pretrained(source.folder, local_files_only=True, trust_remote_code=False)
-    except (OSError, ValueError, TypeError, KeyError, ImportError, AttributeError) as error:
+    except UNREADABLE as error:
         raise Refused(
             f"{source.name} has no tokenizer that can be read ({first_line(error)}). Put the model's tokenizer files "
             "(tokenizer.json, tokenizer_config.json) beside its weights."
         ) from None
-
-
-def first_line(error: BaseException) -> str:
-    """What an exception says, in one line."""
-    lines = str(error).strip().splitlines()
-    return lines[0][:300].rstrip(".") if lines else type(error).__name__

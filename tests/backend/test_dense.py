@@ -272,3 +272,36 @@ def test_case_30_layers_of_unlike_lengths_are_not_laid_side_by_side():
     with pytest.raises(NotFound, match="layers 1, 2 have fewer positions"):
         require_tokens(analyse(LoadedModel.wrap(tiny_more.build("funnel")), IDS), "self")
     require_tokens(analyse(LoadedModel.wrap(tiny_more.build("bloom")), IDS), "self")
+
+
+@pytest.mark.parametrize(
+    ("model_type", "projection", "take"),
+    [
+        ("gpt_neo", "attn.attention.v_proj", lambda out: out.unflatten(-1, (4, -1))),
+        ("xglm", "self_attn.v_proj", lambda out: out.unflatten(-1, (4, -1))),
+        ("mpt", "attn.Wqkv", lambda out: out.chunk(3, -1)[2].unflatten(-1, (4, -1))),
+        ("bloom", "self_attention.query_key_value", lambda out: out.unflatten(-1, (4, 3, -1))[..., 2, :]),
+        ("deberta-v2", "attention.self.value_proj", lambda out: out.unflatten(-1, (4, -1))),
+    ],
+)
+def test_norms_of_values_are_those_of_the_models_own_projection(model_type, projection, take):
+    """The values are seen where the probabilities are multiplied with them; keys are not to be seen."""
+    model = tiny_more.build(model_type)
+    seen = []
+    for name, module in model.named_modules():
+        if name.endswith(projection):
+            module.register_forward_hook(lambda module, args, output: seen.append(output))
+    wrapped = LoadedModel.wrap(model)
+    seen.clear()
+    found = analyse(wrapped, IDS)
+    for layer, output in enumerate(seen[-2:]):
+        expected = take(output[0]).norm(dim=-1)  # [N, H]
+        for head in range(4):
+            table = found.keys(layer=layer, head=head)
+            assert np.abs(table["value_norm"].to_numpy() - expected[:, head].numpy()).max() <= 1e-5
+            assert table["key_norm"].null_count == len(IDS)
+
+
+def test_maps_kept_as_bands_have_no_norms_of_values():
+    found = analyse(LoadedModel.wrap(tiny_more.build("longformer")), IDS)
+    assert len(found.layers()) == 2 and found.keys(layer=1)["value_norm"].null_count == 4 * len(IDS)

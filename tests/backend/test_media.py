@@ -3,10 +3,12 @@
 import base64
 import copy
 import io
+import sys
 import wave
 
 import numpy as np
 import pytest
+import soundfile
 import torch
 from PIL import Image
 from transformers import CLIPImageProcessorPil, ViTImageProcessorPil, WhisperFeatureExtractor
@@ -48,6 +50,15 @@ def sound(seconds: float, rate: int = 16000, channels: int = 1, width: int = 2) 
     return written.getvalue()
 
 
+def flac(seconds: float, rate: int = 16000, channels: int = 1) -> bytes:
+    """The same tone as FLAC."""
+    times = np.arange(int(seconds * rate)) / rate
+    tone = (0.5 * np.sin(2 * np.pi * 440 * times)).astype(np.float32)
+    written = io.BytesIO()
+    soundfile.write(written, np.repeat(tone[:, None], channels, 1), rate, format="FLAC", subtype="PCM_16")
+    return written.getvalue()
+
+
 def vit() -> LoadedModel:
     return LoadedModel.wrap(tiny_media.picture_model("vit"), name="tiny ViT", processor=ViTImageProcessorPil(size=SIZE))
 
@@ -81,7 +92,7 @@ def test_a_picture_is_stored_with_a_token_per_patch(tmp_path):
 def test_a_picture_is_kept_only_on_request():
     found = analyse(vit(), Prompt(image=picture()), options=Options(keep_media=True))
     media = found.info["media"]
-    assert (media["type"], media["grid"], media["before"]) == ("image/png", [4, 4], 1)
+    assert media["type"] == "image/png" and found.info["patches"] == {"start": 1, "grid": [4, 4]}
     assert Image.open(io.BytesIO(base64.b64decode(media["data"]))).size == (32, 32)
 
 
@@ -168,13 +179,16 @@ def test_a_given_target_is_read_with_the_sound():
 @pytest.mark.parametrize(
     ("data", "sentence"),
     [
-        (b"fLaC....", "FLAC"),
+        (b"fLaC....", "cannot be read"),
         (b"RIFF", "cannot be read"),
+        (flac(0.1)[:300], "cannot be read"),
+        (flac(3), r"takes 3 seconds and tiny Whisper hears 1 at a time"),
+        (sound(3600, 1000, width=1), r"takes 3,600 seconds and tiny Whisper hears 1 at a time"),
         (sound(0.1)[:50], "6 of 3,200 bytes are there"),
         (sound(3), r"takes 3 seconds and tiny Whisper hears 1 at a time"),
         ((np.array([np.nan], np.float32), 16000), "numbers that are none"),
     ],
-    ids=["flac", "corrupt", "cut", "long", "nan"],
+    ids=["flac", "corrupt", "cut flac", "long flac", "hour", "cut", "long", "nan"],
 )
 def test_bad_sounds_are_refused_in_one_sentence(data, sentence):
     with pytest.raises(Refused, match=sentence) as refusal:
@@ -188,6 +202,32 @@ def test_wav_files_of_several_kinds_give_the_same_tone(channels, width):
     assert rate == 8000 and len(samples) == 800
     expected = 0.5 * np.sin(2 * np.pi * 440 * np.arange(800) / 8000)
     assert np.abs(samples - expected).max() <= (0.02 if width == 1 else 1e-3)
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+def test_flac_holds_the_samples_that_wav_holds(channels):
+    """Both keep 16 bits: FLAC loses nothing, so the maps are the same to the bit."""
+    samples, rate, _ = open_sound(flac(0.1, 8000, channels))
+    same, same_rate, _ = open_sound(sound(0.1, 8000, channels))
+    assert rate == same_rate == 8000 and np.abs(samples - same).max() <= 1 / 32768
+    model = whisper()
+    found = analyse(model, Prompt(audio=flac(0.5)), options=Options(new_tokens=2))
+    assert [token.label for token in found.tokens_list()][:2] == ["0.00 s", "0.03 s"]
+    again = analyse(model, Prompt(audio=open_sound(flac(0.5))[:2]), options=Options(new_tokens=2))
+    assert np.array_equal(found.map(0, 0, kind="cross"), again.map(0, 0, kind="cross"))
+
+
+def test_a_file_of_an_hour_is_not_decoded_before_it_is_refused(monkeypatch):
+    long = flac(5)
+    monkeypatch.setattr(soundfile.SoundFile, "read", lambda *_, **__: pytest.fail("was decoded"))
+    with pytest.raises(Refused, match="takes 5 seconds"):
+        analyse(whisper(), Prompt(audio=long))
+
+
+def test_without_the_decoder_one_sentence_says_so(monkeypatch):
+    monkeypatch.setitem(sys.modules, "soundfile", None)
+    with pytest.raises(Refused, match="package soundfile, which is not here"):
+        open_sound(b"fLaC" + bytes(50))
 
 
 def test_resampling_keeps_a_tone():

@@ -74,3 +74,26 @@ def test_case_26_a_picture_and_its_prefix_see_both_ways():
         model(input_ids=ids, pixel_values=torch.randn(1, 3, 28, 28), token_type_ids=types)
     for layer in layers:
         assert layer.measures["visible_keys"][0, 0].tolist() == [6, 6, 6, 6, 6, 6, 7, 8]
+
+
+def test_case_26_a_picture_in_gemma_3_sees_itself_and_what_is_before_it():
+    model = tiny_media.gemma_3()
+    ids = torch.tensor([[1, 98, 99, 99, 99, 99, 97, 5, 6]])
+    with capture(model, MeasureRequest()) as layers:
+        model(input_ids=ids, pixel_values=torch.randn(1, 3, 28, 28), token_type_ids=(ids == 99).long())
+    assert [layer.measures["visible_keys"][0, 0].tolist() for layer in layers] == [[1, 2, 6, 6, 6, 6, 7, 8, 9]] * 2
+
+
+@pytest.mark.parametrize("parts", [("sdpa", "eager"), ("eager", "sdpa")])
+def test_case_27_what_each_part_was_set_to_does_not_matter(parts):
+    model, given = tiny_media.llava(), tiny_media.llava()
+    given.set_attn_implementation({"text_config": parts[0], "vision_config": parts[1]})
+    inputs = {"input_ids": torch.tensor([[1, 99, 99, 99, 99, 5, 6, 7]]), "pixel_values": torch.randn(1, 3, 28, 28)}
+    found = []
+    for one in (model, given):
+        with capture(one, NOTHING) as layers:
+            one(**inputs)
+        found.append(maps(layers))
+    assert len(found[1]) == 2 and max((a - b).abs().max() for a, b in zip(*found, strict=True)) <= 1e-5
+    text = given.model.language_model.config
+    assert text._attn_implementation == parts[0] and given.model.vision_tower.config._attn_implementation == parts[1]

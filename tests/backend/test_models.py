@@ -239,6 +239,13 @@ def test_case_27_and_28_the_implementation_that_a_model_was_loaded_with_does_not
     assert model.config._attn_implementation == "eager"
 
 
+def test_case_28_a_folder_that_asks_for_an_attention_which_is_not_here_loads(folder, tmp_path):
+    copied = shutil.copytree(folder, tmp_path / "flash")
+    settings = json.loads((copied / "config.json").read_text())
+    (copied / "config.json").write_text(json.dumps({**settings, "_attn_implementation": "flash_attention_2"}))
+    assert load(str(copied)).checks["maps_equal_eager"]["passed"]
+
+
 def test_the_self_check_finds_a_wrong_map(monkeypatch):
     from backend.models import check
 

@@ -94,3 +94,14 @@ def pali_gemma(seed: int = 0) -> PreTrainedModel:
         "paligemma", vision_config=vision, text_config=words, image_token_id=99, projection_dim=32, hidden_size=32
     )
     return AutoModelForImageTextToText.from_config(config).eval()
+
+
+def gemma_3(seed: int = 0) -> PreTrainedModel:
+    """Four tokens of a picture, in layers without and with a window that is longer than the prompt."""
+    torch.manual_seed(seed)
+    size = {"num_attention_heads": 4, "num_key_value_heads": 2, "hidden_size": 32, "query_pre_attn_scalar": 8}
+    words = AutoConfig.for_model("gemma3_text", **{**tiny.DECODER, **size, "sliding_window": 16})
+    vision = AutoConfig.for_model("siglip_vision_model", **{**TOWER, "image_size": 28, "patch_size": 14})
+    marks = {"image_token_index": 99, "image_token_id": 99, "boi_token_index": 98, "eoi_token_index": 97}
+    config = AutoConfig.for_model("gemma3", vision_config=vision, text_config=words, mm_tokens_per_image=4, **marks)
+    return AutoModelForImageTextToText.from_config(config).eval()
