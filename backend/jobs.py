@@ -11,6 +11,7 @@ import hashlib
 import logging
 import secrets
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -20,6 +21,7 @@ from backend import job_records
 from backend.errors import Cancelled, HeadwaterError, NotFound, NotSaved, Refused, without_paths
 from backend.job_queue import FairQueue
 from backend.job_records import UNDER_WAY, Job
+from backend.priority import give_way
 from backend.settings import READ_ONLY, RUNS, data_folder
 
 __all__ = ["Job", "Jobs", "key_of", "process_jobs"]
@@ -28,6 +30,7 @@ Progress = Callable[[str, int, int, float | None], None]  # step, layer, number 
 Work = Callable[[Progress, threading.Event], str]  # does the work and gives the id of what it stored
 
 WATCH_SECONDS = 0.5  # how soon a job hears that another process wants it stopped
+TELL_SECONDS = 1.0  # how often other processes hear how far a job is
 KEPT_IN_MEMORY = 200  # finished jobs; older ones are read from their records
 NOTHING_UNSAVED = "There is no unsaved result of that run in this process. Start the run again."
 log = logging.getLogger(__name__)
@@ -42,6 +45,7 @@ class _Entry:
     cancel: threading.Event = field(default_factory=threading.Event)
     over: threading.Event = field(default_factory=threading.Event)
     unsaved: NotSaved | None = None
+    told: float = 0.0  # when its record was last written
     saving: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -180,20 +184,26 @@ class Jobs:
         return self._queues[device]
 
     def _watch(self) -> None:
-        """Stops the jobs of this process that another one was asked to stop."""
+        """Stops the jobs of this process that another one was asked to stop, and tells it which are next."""
         while not self._closed.wait(WATCH_SECONDS):
             with self._lock:
                 under_way = [key for key, entry in self._entries.items() if entry.job.state in UNDER_WAY]
+                for entry in [self._entries[key] for key in under_way if self._entries[key].job.state == "queued"]:
+                    if entry.job.position != (position := self._position(entry)):
+                        self._update(entry, position=position)
             for job_id in self._records.asked_to_cancel(under_way):
                 self.cancel(job_id)
 
     def _worker(self, waiting: FairQueue[_Entry]) -> None:
+        give_way()
         while (entry := waiting.take()) is not None:
             with self._lock:
                 work, entry.work = entry.work, None
                 if work is None or entry.job.state != "queued":
                     continue
-                self._update(entry, state="running", started_at=datetime.now(UTC).isoformat(timespec="seconds"))
+                self._update(
+                    entry, state="running", position=0, started_at=datetime.now(UTC).isoformat(timespec="seconds")
+                )
             outcome = self._outcome(entry, work)
             del work
             with self._lock:
@@ -205,6 +215,8 @@ class Jobs:
         def progress(step: str, layer: int = 0, n_layers: int = 0, seconds_left: float | None = None) -> None:
             with self._lock:
                 entry.job = replace(entry.job, step=step, layer=layer, n_layers=n_layers, seconds_left=seconds_left)
+                if time.monotonic() - entry.told >= TELL_SECONDS:
+                    self._update(entry)
 
         try:
             return {"state": "done", "analysis_id": work(progress, entry.cancel), "error": None}
@@ -220,7 +232,7 @@ class Jobs:
             return {"state": "failed", "error": unexpected(error)}
 
     def _update(self, entry: _Entry, **changes) -> None:
-        entry.job = replace(entry.job, **changes)
+        entry.job, entry.told = replace(entry.job, **changes), time.monotonic()
         try:
             self._records.write(entry.job)
         except OSError as error:  # a full disk must not end the worker; the job goes on and is known in this process

@@ -36,6 +36,7 @@ def analyse(
     library: Library | None = None,
     visibility: str = "link",
     owner: str | None = None,
+    made_of: tuple[str, ...] = (),
     progress: Progress | None = None,
     cancel: Event | Callable[[], bool] | None = None,
 ) -> Analysis:
@@ -44,6 +45,7 @@ def analyse(
     library: where it is kept; the same work done before is given back at once, where this owner may see it and it has
     this visibility. None: a temporary file that lives as long as the Analysis.
     visibility: "link" (whoever has the id), "private" (its owner) or "listed" (everybody finds it).
+    made_of: ids of the entries whose text this reads again: while one of them is private, so is this.
     progress(step, layers done, layers, seconds left) is called as it goes: "prepare", "write", "layers",
     "tokens", "save"; while text is written it counts tokens instead of layers.
     cancel is looked at between layers.
@@ -63,7 +65,7 @@ def analyse(
     check_changes(model, encoded, target, options)
     needed = needs(model, encoded, target, options)
     refuse_unless_it_fits(model, needed, library.path if library is not None else Path(gettempdir()))
-    run = Run(model, encoded, options, needed, told, is_set(cancel), visibility, owner, target)
+    run = Run(model, encoded, options, needed, told, is_set(cancel), visibility, owner, made_of, target)
     if library is None:
         return run.into(TemporaryLibrary())
     stored = library.find(run.key, owner=owner, visibility=visibility)  # who asks for a private one gets a private one

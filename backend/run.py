@@ -62,6 +62,7 @@ class Run:
     cancelled: Callable[[], bool]
     visibility: str
     owner: str | None
+    made_of: tuple[str, ...] = ()
     target: EncodedPrompt | None = None  # of an encoder-decoder, where it was given
     read: Reading = field(init=False)  # the prompt, and what was written behind it
 
@@ -112,7 +113,7 @@ class Run:
         }
         info = self._info(layers, timings, notices)
         record = RunRecord(tokens, self.read.segments, predictions, info)
-        analysis_id = writer.publish(record, visibility=self.visibility, owner=self.owner)
+        analysis_id = writer.publish(record, visibility=self.visibility, owner=self.owner, made_of=self.made_of)
         learn_speed(self.model, len(self.read.encoded.token_ids), time.perf_counter() - after_writing)
         return writer.library.open(analysis_id)
 

@@ -69,9 +69,27 @@ def test_a_chart_of_hostile_names_has_fields_of_its_own(mark):
     assert spec["encoding"]["x"]["title"] == EVIL  # drawn as text
 
 
-def test_the_name_of_an_upload_is_never_used():
-    source = (ROOT / "pages/shared/panels/import_form.py").read_text("utf-8")
-    assert "upload.name" not in source and ".file_name" not in source
+@pytest.mark.parametrize("name", ["../../evil.duckdb", "/etc/evil.duckdb", f"{EVIL}.duckdb", "evil\n.duckdb"])
+@pytest.mark.parametrize("good", [True, False])
+def test_the_name_of_an_upload_is_never_used(data_folder, tmp_path, monkeypatch, name, good):
+    """A file is uploaded under a name that wants to be a place or code: nothing on the disk or the page has it."""
+    id = store(tmp_path / "theirs", title="a plain title", text="plain words and some more")
+    content = Library(tmp_path / "theirs").export(id, tmp_path / "copy.duckdb").read_bytes()
+    places = tmp_path / "places"
+    places.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(places))
+    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120).run()
+    uploader = next(one for one in app.file_uploader if one.label.startswith("A .duckdb file"))
+    uploader.set_value((name, content if good else b"no database", "application/octet-stream")).run()
+    assert not app.exception
+    said = [element.value for element in app.text]
+    assert any(text.startswith("Imported: plain words") if good else "no DuckDB file" in text for text in said)
+    assert len(Library(data_folder).list()) == good
+    shown = [*said, *(element.value for element in (*app.markdown, *app.caption, *app.html))]
+    assert not any("evil" in str(text) or "onerror" in str(text) for text in shown)
+    written = [path.name for folder in (data_folder, tmp_path, places) for path in folder.rglob("*")]
+    assert not any("evil" in one or "onerror" in one for one in written)
+    assert list(places.iterdir()) == [] and not list(data_folder.parent.glob("evil*"))
 
 
 @pytest.mark.parametrize(

@@ -39,20 +39,27 @@ def free_port() -> int:
 
 
 @contextmanager
-def serve(data: Path, *, script: Path = PROJECT / "app.py", prefix: str = "", log: Path | None = None) -> Iterator[str]:
+def serve(
+    data: Path,
+    *,
+    script: Path = PROJECT / "app.py",
+    prefix: str = "",
+    log: Path | None = None,
+    options: tuple[str, ...] = (),
+) -> Iterator[str]:
     """Streamlit with `script` on a free local port; yields the address without a slash at the end.
 
-    `data` becomes HEADWATER_DATA. The server's words go to `log` (data/server.log by default). RuntimeError with the
-    end of the log if it is not ready within a minute.
+    options: more of Streamlit's. `data` becomes HEADWATER_DATA. The server's words go to `log` (data/server.log by
+    default). RuntimeError with the end of the log if it is not ready within a minute.
     """
     port, log = free_port(), log or data / "server.log"
-    options = ["--server.address", "127.0.0.1", "--server.port", str(port), "--server.baseUrlPath", prefix]
+    where = ["--server.address", "127.0.0.1", "--server.port", str(port), "--server.baseUrlPath", prefix]
     environment = {**os.environ, "HEADWATER_DATA": str(data), "HF_HUB_OFFLINE": "1"}
     environment.pop("TRITON_INTERPRET", None)
     url = f"http://127.0.0.1:{port}/{prefix}".rstrip("/")
     with log.open("w") as words:
         process = subprocess.Popen(
-            [sys.executable, "-m", "streamlit", "run", str(script), *options],
+            [sys.executable, "-m", "streamlit", "run", str(script), *where, *options],
             cwd=PROJECT,
             env=environment,
             stdout=words,

@@ -13,9 +13,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from backend.models import LoadedModel, load
+from backend.models import load
 from backend.models.hand_set import NAME as HAND_SET
-from backend.models.hand_set import hand_set_model
 from backend.pipeline import Options, analyse
 from backend.prompts import Prompt
 from backend.settings import bundled_folder
@@ -89,17 +88,12 @@ BUNDLED = {
 }
 
 
-def model_of(name: str) -> LoadedModel:
-    """A model by name; the one set by hand is built."""
-    return hand_set_model() if name == HAND_SET else load(name)
-
-
 def make(name: str, folder: Path | None = None) -> Path:
     """Runs one prompt and puts its analysis at <folder>/analyses/<name>, cache_db/bundled where no folder is given."""
     what = BUNDLED[name]
     with tempfile.TemporaryDirectory() as scratch:
         library = Library(Path(scratch))
-        made = analyse(model_of(what.model), what.prompt, options=Options(), library=library)
+        made = analyse(load(what.model), what.prompt, options=Options(), library=library)
         library.update(made.id, title=what.title)
         tokens = made.info["n_tokens"]
         if not FEWEST <= tokens <= MOST:

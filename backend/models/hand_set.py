@@ -16,8 +16,6 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from torch import Tensor, nn
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
-from backend.models.loaded import LoadedModel
-
 NAME = "hand-set-heads"
 START, PAD = "<start>", "<pad>"
 WORDS = [
@@ -114,8 +112,8 @@ HEADS: dict[tuple[int, int], HandSetHead] = {
 }
 
 
-def hand_set_model() -> LoadedModel:
-    """The model with its tokenizer; it reads up to 64 words of its vocabulary."""
+def build() -> tuple[GPT2LMHeadModel, PreTrainedTokenizerFast]:
+    """The model and its tokenizer; it reads up to 64 words of its vocabulary. `load(NAME)` makes it ready for use."""
     config = GPT2Config(
         vocab_size=len(VOCABULARY),
         n_positions=POSITIONS,
@@ -140,7 +138,7 @@ def hand_set_model() -> LoadedModel:
     model.transformer.ln_f = nn.Identity()
     for block in model.transformer.h:
         block.ln_1 = block.ln_2 = nn.Identity()
-    return LoadedModel.wrap(model, _tokenizer(), name=NAME)
+    return model, _tokenizer()
 
 
 def _set_head(attention: nn.Module, head: int, what: HandSetHead) -> None:

@@ -38,17 +38,20 @@ def read_model(name: str, revision: str | None, token: str | None, dtype: str, d
     logging.disable_progress_bar()
     place = choose_device("auto" if device == SPREAD else device)
     source = locate(name, revision, token)
-    config = read_config(source)
-    check_quantised(config, source.name)
-    processor = read_processor(source, config)
-    loaded = LoadedModel(
-        read_weights(source, config, choose_dtype(dtype, place, source), SPREAD if device == SPREAD else place),
-        getattr(processor, "tokenizer", None) or read_tokenizer(source, config),
-        source.name,
-        source.revision,
-        private=True,
-        processor=processor,
-    )
+    kind = choose_dtype(dtype, place, source)
+    if source.build is not None:
+        model, tokenizer = source.build()
+        parts = {"model": model.to(place, kind).eval().requires_grad_(False), "tokenizer": tokenizer}
+    else:
+        config = read_config(source)
+        check_quantised(config, source.name)
+        processor = read_processor(source, config)
+        parts = {
+            "model": read_weights(source, config, kind, SPREAD if device == SPREAD else place),
+            "tokenizer": getattr(processor, "tokenizer", None) or read_tokenizer(source, config),
+            "processor": processor,
+        }
+    loaded = LoadedModel(**parts, name=source.name, revision=source.revision, private=True)
     loaded.checks  # noqa: B018  refuses now rather than in the middle of a run
     return loaded
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 from concurrent.futures import Future
 
+from backend.models.load_time import learn, load_time
 from backend.models.loaded import LoadedModel
 from backend.models.loading import read_model
 from backend.settings import MODELS
@@ -40,13 +42,28 @@ def load(
     if mine:
         try:
             make_room()
-            future.set_result(read_model(name_or_path, revision, token, dtype, device))
+            start = time.perf_counter()
+            model = read_model(name_or_path, revision, token, dtype, device)
+            learn(key[0], time.perf_counter() - start)
+            future.set_result(model)
         except BaseException as error:
             with _lock:
                 _models.pop(key, None)  # the next one tries again
             future.set_exception(error)
             raise
     return future.result()
+
+
+def in_memory(name: str, revision: str | None = None) -> bool:
+    """Whether `load` would give this model at once."""
+    with _lock:
+        return any(key[:2] == (name.strip(), revision) and future.done() for key, future in _models.items())
+
+
+def seconds_to_load(name: str, revision: str | None = None) -> float | None:
+    """What `load` will take, before it is called; None where it is in memory, or where that is not known."""
+    expected = None if in_memory(name, revision) else load_time(name.strip())
+    return None if expected is None else expected.seconds
 
 
 def make_room() -> None:

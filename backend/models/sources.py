@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,9 +32,10 @@ class Source:
     """Where a model lies, and what it is called."""
 
     name: str
-    folder: Path
+    folder: Path | None  # None where code makes it
     revision: str | None
     bundled: bool = False
+    build: Callable | None = None  # () -> the model and its tokenizer
 
 
 def locate(name: str, revision: str | None, token: str | None) -> Source:
@@ -41,6 +43,8 @@ def locate(name: str, revision: str | None, token: str | None) -> Source:
     if not isinstance(name, str) or not (name := name.strip()):
         raise Refused("No model was named. Give a bundled model, a folder, or a Hugging Face id such as owner/name.")
     known = bundled.find(name)
+    if isinstance(known, bundled.Built):
+        return Source(known.choice.name, None, None, bundled=True, build=known.build)
     if known is not None:
         return Source(known.choice.name, known.folder(), known.revision(), bundled=True)
     try:

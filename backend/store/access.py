@@ -27,6 +27,7 @@ class Access:
     visibility: str
     owner: str | None
     imported: bool = False
+    made_of: tuple[str, ...] = ()  # ids of what it was made of: as private as they are
 
 
 NOBODY = Access("private", None, imported=True)  # an unknown origin is no answer to a run either
@@ -37,9 +38,12 @@ def from_dict(values: object) -> Access | None:
     if not isinstance(values, dict) or values.get("visibility") not in VISIBILITIES:
         return None
     owner, imported = values.get("owner"), values.get("imported", False)
-    if not isinstance(owner, str | None) or not isinstance(imported, bool):
+    made_of = values.get("made_of", [])
+    if not isinstance(owner, str | None) or not isinstance(imported, bool) or not isinstance(made_of, list):
         return None
-    return Access(values["visibility"], owner, imported)
+    if not all(isinstance(id, str) for id in made_of):
+        return None
+    return Access(values["visibility"], owner, imported, tuple(made_of))
 
 
 def write(folder: Path, content: Access) -> None:

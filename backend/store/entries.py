@@ -18,7 +18,7 @@ from backend.errors import HeadwaterError
 from backend.store import files, ids, sidecar
 
 INDEX = "index.json"
-INDEX_VERSION = 2
+INDEX_VERSION = 3
 RACY = 2_000_000_000  # ns: a folder changed this recently may change again within the same tick of its clock
 SEARCHED = 500  # characters of the prompt that a search looks at
 WORTH_WRITING = 32  # changed entries before the index is written again
@@ -45,6 +45,7 @@ class Entry:
     cache_key: str | None = None
     imported: bool = False
     study: str | None = None  # name of the definition that made a study
+    made_of: tuple[str, ...] = ()  # ids of the entries it was made of
 
 
 NAMES = tuple(field.name for field in fields(Entry))
@@ -78,6 +79,7 @@ def entry_of(id: str, content: sidecar.Sidecar) -> Entry:
         owner=content.owner,
         notes=content.notes,
         imported=content.imported,
+        made_of=content.made_of,
         type=kind if kind in ("analysis", "study") else "analysis",
         cache_key=key if isinstance(key, str) else None,
         study=study if isinstance(study, str) else None,
@@ -131,11 +133,12 @@ class Index:
             content = json.loads(self._index.read_text("utf-8"))
             if content["version"] != INDEX_VERSION:
                 return {}
-            tags = NAMES.index("tags")
+            lists = NAMES.index("tags"), NAMES.index("made_of")
             known: dict[str, tuple[int, Entry | None]] = {}
             for name, (stamp, values) in content["entries"].items():
                 if values is not None:
-                    values[tags] = tuple(values[tags])
+                    for at in lists:
+                        values[at] = tuple(values[at])
                 known[name] = (stamp, values and Entry(*values))
             return known
         except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError):

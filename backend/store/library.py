@@ -12,7 +12,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from backend.errors import HeadwaterError, NotFound, StoreError
-from backend.store import database, files, ids, quota, sidecar
+from backend.store import database, derived, files, ids, quota, sidecar
 from backend.store.check import check_file
 from backend.store.connections import connections
 from backend.store.decoded import identity
@@ -81,14 +81,15 @@ class Library:
 
     def list(self, **choice) -> list[Entry]:
         """All entries, newest first; or those that fit search, tags, type, model, pinned, in the order of `sort`."""
-        return chosen(list(self._index.entries(self._entry).values()), **choice)
+        entries = self._index.entries(self._entry)
+        return chosen([derived.seen(entry, entries.get) for entry in entries.values()], **choice)
 
     def entry(self, id: str) -> Entry:
         """One entry of the list."""
         found = self._entry(id) if ids.is_id(id) else None
         if found is None:
             raise ids.missing(id)
-        return found
+        return derived.seen(found, self._entry)
 
     def details(self, id: str) -> sidecar.Sidecar:
         """What may change about an entry: title, tags, notes, pin, visibility, labels of heads."""
@@ -164,7 +165,7 @@ class Library:
         heads: "layer.head" -> {label, note, pinned}; {} takes the label away.
         """
         self._refuse_read_only()
-        self.entry(id)
+        derived.check_opening(self.entry(id), visibility, self._entry)
         changes = {"title": title, "tags": tags, "notes": notes, "pinned": pinned}
         changes |= {"visibility": visibility, "heads": heads}
         folder = self.folder(id)
@@ -181,6 +182,7 @@ class Library:
         folder = self.folder(id)
         if not (folder / files.FILE).exists():
             raise ids.missing(id)
+        derived.seal(self, id)
         self._trash.take(id)
         connections.forget(folder / files.FILE)
         with suppress(OSError):  # another process may clean up as well
@@ -195,6 +197,7 @@ class Library:
         """Removes an analysis for good to keep the quota; False where it is open, here or in another process."""
         self._refuse_read_only()
         self._opened.let_go(id)  # remembered is not open: somebody must hold it
+        derived.seal(self, id)
         with self._mutex():
             if self._uses is None or id in self._uses.open_ids():
                 return False
@@ -202,10 +205,6 @@ class Library:
         connections.forget(self.folder(id) / files.FILE)
         self._trash.remove(id)
         return True
-
-    def take_evicted(self, owner: str | None = None) -> list[quota.Evicted]:
-        """What of this owner, or of nobody, was evicted since this was last asked: it is told once."""
-        return [] if self.read_only else quota.take_told(self.path, owner)
 
     def clean_up(self, undo_seconds: float = UNDO_SECONDS, *, only_deleted: bool = False) -> int:
         """Removes deleted entries for good once they can no longer be restored, and what dead writers left behind.

@@ -60,9 +60,10 @@ def keep(library: Library, most_bytes: int) -> list[Evicted]:
     return gone
 
 
-def take_told(path: Path, owner: str | None) -> list[Evicted]:
+def take_told(library: Library, owner: str | None = None) -> list[Evicted]:
     """What of this owner, or of nobody, was evicted since the last time this was asked; told once."""
-    if not (path / TOLD).exists():
+    path = library.path
+    if library.read_only or not (path / TOLD).exists():
         return []
     with FileLock(path / LOCK, timeout=60):
         found = _read(path)

@@ -36,6 +36,7 @@ class Sidecar:
     visibility: str = "link"  # "listed": everybody finds it; "link": whoever has the id; "private": its owner
     owner: str | None = None
     imported: bool = False  # came from another place: never an answer to a run of this one
+    made_of: tuple[str, ...] = ()  # ids of the entries it was made of, see `derived`
     heads: dict[str, dict] = field(default_factory=dict)  # "L.H" -> label, note, pinned
     summary: dict = field(default_factory=dict)  # facts of the file, see entries.summary_of
 
@@ -51,7 +52,7 @@ def read(folder: Path, info: Callable[[], dict] = dict) -> Sidecar:
     content = from_dict(values)
     if known is None:
         known = access.kept(folder, damaged=values is not None, info=info)
-    return replace(content, visibility=known.visibility, owner=known.owner, imported=known.imported)
+    return replace(content, **vars(known))
 
 
 def _values(folder: Path) -> object:
@@ -74,14 +75,14 @@ def from_dict(values: object) -> Sidecar:
         default = getattr(Sidecar(), item.name)
         if item.name == "tags" and isinstance(value, list):
             kept["tags"] = tuple(tag for tag in value if isinstance(tag, str))
-        elif item.name != "tags" and isinstance(value, type(default)):
+        elif item.name not in ("tags", "made_of") and isinstance(value, type(default)):
             kept[item.name] = value
     return Sidecar(**kept)
 
 
 def write(folder: Path, content: Sidecar) -> None:
     """Replaces the sidecar, and before it what is known of owner and visibility apart from it."""
-    access.write(folder, access.Access(content.visibility, content.owner, content.imported))
+    access.write(folder, access.Access(content.visibility, content.owner, content.imported, content.made_of))
     if access.from_dict(_values(folder)) is None and (folder / FILE).is_file():
         (folder / FILE).replace(folder / UNREADABLE)  # perhaps somebody can still mend it
     files.write_text(folder / FILE, as_json(content))

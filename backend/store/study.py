@@ -36,6 +36,7 @@ def save_study(
     title: str | None = None,
     visibility: str = "link",
     owner: str | None = None,
+    made_of: tuple[str, ...] = (),
 ) -> str:
     """Stores a finished study, published like an analysis; its id. results: table -> rows.
 
@@ -63,6 +64,7 @@ def save_study(
                 title=title or study,
                 visibility=visibility,
                 owner=owner,
+                made_of=made_of,
                 summary=summary_of(facts, temporary.stat().st_size),
             )
             library.put(id, temporary, content)

@@ -83,6 +83,7 @@ class AnalysisWriter:
         owner: str | None = None,
         title: str | None = None,
         tags: tuple[str, ...] = (),
+        made_of: tuple[str, ...] = (),
     ) -> str:
         """Finishes the file, checks it by reading it back, and gives it its name; the id of the analysis."""
         if self._small is not None:
@@ -105,6 +106,7 @@ class AnalysisWriter:
             tags=tuple(tags),
             visibility=visibility,
             owner=owner,
+            made_of=made_of,
             summary=summary_of(info, self._temporary.stat().st_size),
         )
         self.library.put(self.id, self._temporary, entry)

@@ -56,6 +56,7 @@ class Surroundings:
     library: Library
     visibility: str = "link"
     owner: str | None = None
+    made_of: tuple[str, ...] = ()  # of the analyses that a run keeps: the study itself, and what it was made of
     stop_if_cancelled: Callable[[], None] = field(default=lambda: None)  # raises Cancelled; call it between layers
     earlier: Mapping[int, RunResult] = field(default_factory=dict)  # the runs before this one, by number
 
@@ -95,11 +96,11 @@ class StudyDefinition(ABC):
     def run(self, model: LoadedModel, parameters: Any, number: int, where: Surroundings) -> RunResult:
         """One run, 0 <= number < plan.runs. Depends on nothing but its arguments, `where.earlier` among them."""
 
-    @abstractmethod
     def leave(self, model: LoadedModel) -> None:
         """Frees what runs kept in memory for those that follow. Called when the work ends, however it ends."""
         return
 
+    @abstractmethod
     def combine(self, parameters: Any, results: Sequence[RunResult]) -> dict[str, list[Row]]:
         """The declared tables from the results of all runs, in their order."""
 

@@ -166,7 +166,13 @@ class RandomRepeat(StudyDefinition):
             return False
 
         kept = analyse(
-            model, ids, library=where.library, visibility=where.visibility, owner=where.owner, cancel=cancelled
+            model,
+            ids,
+            library=where.library,
+            visibility=where.visibility,
+            owner=where.owner,
+            made_of=where.made_of,
+            cancel=cancelled,
         )
         return (kept.id,)
 

@@ -42,14 +42,15 @@ def run_study(
     library: Library | None = None,
     visibility: str = "link",
     owner: str | None = None,
+    made_of: tuple[str, ...] = (),
     progress: Progress | None = None,
     cancel: Event | Callable[[], bool] | None = None,
 ) -> Study:
     """Runs the study and stores it; what was done before, finished or not, is not done again.
 
-    parameters: an instance of definition.Parameters, None for its defaults. library: where it is kept; None: a
-    temporary file that lives as long as the Study. progress("runs", runs done, runs, seconds left) is called as it
-    goes; cancel is looked at between layers.
+    parameters: an instance of definition.Parameters, None for its defaults. library: where it is kept; None: a file
+    that lives as long as the Study. made_of: ids of the entries whose text it reads, see `analyse`. progress("runs",
+    runs done, runs, seconds left) is called as it goes; cancel is looked at between layers.
 
     Raises Refused before anything runs, Cancelled when stopped (the runs that are done are kept: start it again to
     carry on), StoreError where a run could not be written, NotSaved where all are done but the study could not be
@@ -66,7 +67,7 @@ def run_study(
         return library.open(stored)
     work = Work(definition, model, parameters, library, progress or (lambda *_: None), is_set(cancel))
     for place in unfinished(library, owner):
-        if place.begun.key == key and place.begun.visibility == visibility and not place.under_way():
+        if place.continues(key, visibility, made_of):
             return carry_on(work, place, needed)
     begun = Begun(
         id=ids.new_id(),
@@ -78,6 +79,7 @@ def run_study(
         weights_hash=model.weights_hash,
         visibility=visibility,
         owner=owner,
+        made_of=made_of,
         title=f"{definition.title_of(parameters)} · {model.name}",
         created_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
     )
@@ -143,7 +145,9 @@ def runs(work: Work, place: Workplace, needed: Plan):
             raise Cancelled("Stopped on request. The runs that are done are kept; start the study again to carry on.")
 
     kept = {number: result for number in place.done() if (result := place.read(number)) is not None}
-    where = Surroundings(work.library, place.begun.visibility, place.begun.owner, stop_if_cancelled, kept)
+    begun = place.begun
+    made_of = (begun.id, *begun.made_of)
+    where = Surroundings(work.library, begun.visibility, begun.owner, made_of, stop_if_cancelled, kept)
     seconds, made, start = needed.seconds / needed.runs, 0, time.perf_counter()
     for number in range(needed.runs):
         if number not in kept:
@@ -197,6 +201,7 @@ def publish(work: Work, begun: Begun, needed: Plan, results: list[RunResult], li
         title=begun.title,
         visibility=begun.visibility,
         owner=begun.owner,
+        made_of=begun.made_of,
     )
 
 

@@ -42,6 +42,7 @@ class Begun:
     weights_hash: str
     visibility: str
     owner: str | None
+    made_of: tuple[str, ...]
     title: str
     created_at: str  # UTC, ISO 8601
 
@@ -54,6 +55,7 @@ class Workplace:
         self.folder = folder
         try:
             facts = json.loads((folder / FACTS).read_text("utf-8"))
+            facts["made_of"] = tuple(facts["made_of"])
             self.begun = Begun(**{item.name: facts[item.name] for item in fields(Begun)})
         except (FileNotFoundError, NotADirectoryError):
             raise NotFound(f"There is no unfinished study {folder.name!r}. It may be finished or discarded.") from None
@@ -91,6 +93,11 @@ class Workplace:
                 return False
         except Timeout:
             return True
+
+    def continues(self, key: str, visibility: str, made_of: tuple[str, ...]) -> bool:
+        """Whether this is that very study, and nobody works on it."""
+        begun = self.begun
+        return (begun.key, begun.visibility, begun.made_of) == (key, visibility, made_of) and not self.under_way()
 
     def done(self) -> dict[int, Path]:
         """number -> file of the finished runs, in order."""

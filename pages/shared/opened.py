@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from threading import Timer
+from typing import Any
 
 import streamlit as st
 
@@ -128,9 +129,13 @@ def open_study(id: str) -> Study:
     return found
 
 
-def visibility_beside(id: str | None) -> str:
-    """Of what is made from an entry: from a private one only its owner gets anything, and that is private too."""
-    return "private" if id and shelf().entry(id, owner()).visibility == "private" else "link"
+def beside(id: str | None) -> dict[str, Any]:
+    """visibility and made_of of what is made from an entry: as private as that is, now and later."""
+    if not id:
+        return {"visibility": "link", "made_of": ()}
+    entry = shelf().entry(id, owner())
+    private = "private" if entry.visibility == "private" else "link"
+    return {"visibility": private, "made_of": () if id in shelf().bundled_ids else (id, *entry.made_of)}
 
 
 def outline(analysis: Analysis) -> Outline:

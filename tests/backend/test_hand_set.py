@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 
-from backend.models.hand_set import HEADS, LAYERS, POSITIONS, SURE, VOCABULARY, hand_set_model
+from backend.models import available, load
+from backend.models.hand_set import HEADS, LAYERS, NAME, POSITIONS, SURE, VOCABULARY
 from backend.pipeline import analyse
+from backend.studies import run_study
+from backend.studies.random_repeat import STUDY, Parameters, targets
 
 RHYME = "the fox met a hen near one old barn while two geese slept under that tall tree by our pond"
 TEXTS = [" ".join([RHYME] * 3), "the dog saw the cat and the cat saw the dog then the dog fed the cat", "fox"]
@@ -39,7 +42,7 @@ def closed_forms(ids: list[int]) -> dict[tuple[int, int], np.ndarray]:
 
 @pytest.fixture(scope="module")
 def model():
-    return hand_set_model()
+    return load(NAME)
 
 
 @pytest.mark.parametrize("text", TEXTS)
@@ -73,3 +76,24 @@ def test_a_word_it_does_not_know_is_shown_as_unknown(model):
     analysis = analyse(model, "the giraffe")
     assert [token.token_id for token in analysis.tokens_list()] == [1, VOCABULARY.index("the"), 0]
     assert POSITIONS >= 61  # three copies of the rhyme and the start
+
+
+def test_it_is_loaded_and_offered_like_a_packaged_one(model):
+    assert load(NAME) is model and (model.name, model.dtype, model.max_positions) == (NAME, "float32", POSITIONS)
+    assert [choice.name for choice in available()][-1] == NAME
+    assert not any(parameter.requires_grad for parameter in model.model.parameters())
+    assert load(NAME, dtype="bfloat16").dtype == "bfloat16"
+
+
+def test_a_study_reads_it(model):
+    """Random repeat finds the values of the closed forms: each copy has the same 20 words, every one of them once."""
+    study = run_study(STUDY, model, Parameters(length=20, samples=2))
+    maps = closed_forms([row["token_id"] for row in study.table("texts").to_pylist() if row["sample"] == 0])
+    wanted = {(1, 0): "induction", (1, 1): "duplicate_token", (0, 0): "previous_token", (0, 3): "induction"}
+    for row in study.table("scores").to_pylist():
+        name = wanted.get((row["layer"], row["head"]))
+        if name is not None:
+            rows, keys = (index.numpy() for index in targets(20)[name])
+            seen = keys <= rows
+            mean = maps[row["layer"], row["head"]][rows[seen], keys[seen]].mean()
+            assert row[name] == pytest.approx(mean, abs=1e-6), name

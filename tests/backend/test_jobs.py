@@ -389,6 +389,45 @@ def test_a_run_of_another_process_can_be_stopped_and_is_not_begun_again(jobs, da
     assert not list((data_folder / "jobs").glob("*.cancel"))
 
 
+SEEN_FROM_ELSEWHERE = """
+import sys
+from backend.jobs import Jobs
+from backend.settings import data_folder
+jobs = Jobs(data_folder())
+def work(progress, cancel):
+    for layer in range(1, 301):
+        progress("layers", layer, 300, 300.0 - layer)
+        if sys.stdin.readline().strip() == "end":
+            return "A" * 24
+ids = [jobs.submit("under way", work, owner="me").id]
+ids += [jobs.submit(f"waits {n}", lambda p, c: "B" * 24).id for n in "12"]
+print(*ids, flush=True)
+jobs.wait(ids[-1], 60)
+"""
+
+
+def test_a_run_of_another_process_shows_how_far_it_is(jobs, monkeypatch):
+    with subprocess.Popen(
+        [sys.executable, "-c", SEEN_FROM_ELSEWHERE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        running, _, last = process.stdout.readline().split()
+
+        def seen(id, fits):
+            end = time.monotonic() + PATIENCE
+            while not fits(jobs.get(id)) and time.monotonic() < end:
+                process.stdin.write("on\n")  # one layer more
+                process.stdin.flush()
+                time.sleep(0.2)
+            return jobs.get(id)
+
+        assert seen(last, lambda job: job.position == 2).position == 2
+        job = seen(running, lambda job: job.layer > 3)
+        assert job.state == "running" and job.n_layers == 300 and job.seconds_left == 300.0 - job.layer
+        assert next(one for one in jobs.jobs("me") if one.id == running).layer >= job.layer
+        process.communicate("end\n", timeout=PATIENCE)
+    assert [jobs.get(id).state for id in (running, last)] == ["done", "done"] and jobs.get(last).position == 0
+
+
 def test_an_error_nobody_foresaw_names_no_place_on_the_server(jobs):
     def work(progress, cancel):
         raise FileNotFoundError(2, "No such file or directory", "/srv/models/secret/config.json")

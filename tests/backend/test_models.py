@@ -326,9 +326,9 @@ def test_a_conversion_that_fails_leaves_nothing(tmp_path, monkeypatch):
     assert list((tmp_path / "models").iterdir()) == []
 
 
-def test_without_packages_nothing_is_offered(monkeypatch):
+def test_without_packages_only_what_code_makes_is_offered(monkeypatch):
     monkeypatch.setattr(bundled.importlib.util, "find_spec", lambda name: None)
-    assert available() == []
+    assert [choice.name for choice in available()] == ["hand-set-heads"]
     with pytest.raises(Refused, match=r"requirements-models\.txt"):
         load("smollm2-135m-instruct")
 

@@ -10,8 +10,9 @@ from backend.models import LoadedModel
 from backend.options import Options
 from backend.pipeline import analyse
 from backend.store import Library
+from backend.studies import run_study
 from backend.studies.random_repeat import STUDY, Parameters
-from pages.shared.opened import visibility_beside
+from pages.shared.opened import beside
 from pages.shared.panels import exact_again, lesson_try, page_study
 from pages.shared.panels.model_choice import ModelChoice
 from pages.shared.panels.run_cards import STARTED
@@ -81,4 +82,18 @@ def test_a_changed_word_of_a_private_analysis_is_private(me, model, monkeypatch)
 def test_beside_everything_else_it_is_shared_by_its_link(me, model, monkeypatch):
     shared = analyse(model, TOKENS, library=me, owner=ME)
     start_study(shared, monkeypatch)
-    assert made(me).visibility == "link" == visibility_beside(shared.id) == visibility_beside(None)
+    assert made(me).visibility == "link" and made(me).made_of == (shared.id,)
+    assert beside(None) == beside("bundled-first") == {"visibility": "link", "made_of": ()}
+
+
+def test_what_is_made_private_later_hides_what_was_made_of_it_on_its_pages(library, model, open_page, texts):
+    own = Library(library.folder)
+    shared = analyse(model, TOKENS, library=own, owner=ME)
+    study = run_study(STUDY, model, Parameters(length=6, samples=2), library=own, owner=ME, made_of=(shared.id,)).id
+    assert "samples" in "\n".join(texts(open_page("sql", study=study)).marked)  # a table of the study
+    own.update(shared.id, visibility="private")
+    for page in ("studies", "sql"):
+        app = open_page(page, study=study)
+        assert not app.exception
+        said = "\n".join((*texts(app).plain, *texts(app).marked))
+        assert f"There is no analysis {study!r} here" in said and "samples" not in said, page

@@ -73,7 +73,7 @@ def test_an_eviction_is_one_sentence():
 
 
 def test_without_a_model_package_one_sentence_says_how_to_get_one(open_page, library, texts, monkeypatch):
-    monkeypatch.setattr("pages.shared.panels.model_choice.available", list)
+    monkeypatch.setattr("backend.models.bundled.BUNDLED", ())
     app = open_page()
     assert not app.exception
     assert sum("No model is installed as a package" in text for text in texts(app).plain) == 1
@@ -321,6 +321,10 @@ def test_the_title_of_a_run_is_the_beginning_of_its_prompt():
         ({"state": "queued", "position": 1}, "Next in line."),
         ({"state": "queued", "position": 3}, "Waiting: 3 runs are before it."),
         ({"state": "running", "step": "loading the model"}, "Reading: loading the model."),
+        (
+            {"state": "running", "step": "loading the model", "seconds_left": 12.4},
+            "Loading the model takes about 12 s; the run follows.",
+        ),
         ({"state": "failed", "error": "Too long: 9,000 tokens."}, "Too long: 9,000 tokens."),
         ({"state": "interrupted", "error": "The server was stopped."}, "The server was stopped."),
     ],

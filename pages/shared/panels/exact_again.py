@@ -7,16 +7,16 @@ import streamlit as st
 from backend.errors import HeadwaterError
 from backend.jobs import key_of, process_jobs
 from backend.map_sizes import map_sizes
-from backend.models import load, usual_device
+from backend.models import load, seconds_to_load, usual_device
 from backend.options import Options
 from backend.pipeline import analyse
 from backend.prompts import Prompt
 from backend.settings import MAX_TOKENS, READ_ONLY
 from backend.store import Analysis
 from pages.shared.model_access import check_model
-from pages.shared.opened import owner, shelf, visibility_beside
+from pages.shared.opened import beside, owner, shelf
 from pages.shared.panels.page_study import model_of
-from pages.shared.panels.run_cards import STARTED, run_cards
+from pages.shared.panels.run_cards import LOADING, STARTED, run_cards
 from pages.shared.panels.show_when_done import show_when_done
 from pages.shared.view_state import ViewState
 
@@ -48,25 +48,25 @@ def _start(state: ViewState, analysis: Analysis, title: str) -> None:
     info, choice = analysis.info, model_of(analysis.info)
     name, library, visitor = check_model(choice.name), shelf().own, owner()
     revision = None if choice.packaged else info.get("revision")
-    prompt, visibility = prompt_of(info), visibility_beside(analysis.id)
+    prompt, access = prompt_of(info), beside(analysis.id)
     heads = map_sizes(analysis)[state.kind][state.layer].heads
     options = options_of(info, [(state.layer, head) for head in range(heads)])
     options.check()
 
     def work(progress, cancel) -> str:
-        progress("loading the model", 0, 0, None)
+        progress(LOADING, 0, 0, seconds_to_load(name, revision))
         return analyse(
             load(name, revision=revision),
             prompt,
             options=options,
             library=library,
-            visibility=visibility,
             owner=visitor,
+            **access,
             progress=progress,
             cancel=cancel,
         ).id
 
-    key = key_of(name, revision, repr(info["prompt"]), options, visibility)
+    key = key_of(name, revision, repr(info["prompt"]), options, access)
     job = process_jobs().submit(title, work, device=usual_device(), owner=visitor, key=key)
     st.session_state.setdefault(STARTED, []).append(job.id)
     st.session_state[WAITING] = job.id

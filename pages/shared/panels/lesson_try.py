@@ -8,16 +8,14 @@ from backend.edit_prompt import edited_words
 from backend.errors import HeadwaterError
 from backend.interventions import EditText
 from backend.jobs import process_jobs
-from backend.models import available, load
-from backend.models.hand_set import NAME as HAND_SET
-from backend.models.hand_set import hand_set_model
+from backend.models import available, load, seconds_to_load
 from backend.pipeline import analyse
 from backend.prompts import Prompt
 from backend.store import Analysis
 from pages.shared.model_access import check_model
-from pages.shared.opened import outline, owner, shelf, visibility_beside
+from pages.shared.opened import beside, outline, owner, shelf
 from pages.shared.panels.head_map import head_map
-from pages.shared.panels.run_cards import STARTED, run_cards
+from pages.shared.panels.run_cards import LOADING, STARTED, run_cards
 from pages.shared.panels.run_form import chosen_options
 from pages.shared.panels.show_when_done import show_when_done
 from pages.shared.view_state import ViewState, fit
@@ -31,7 +29,7 @@ RESERVE = 330
 def lesson_try(state: ViewState, view: ViewState, analysis: Analysis) -> None:
     """Draws the two words, the run, and once it is done both maps."""
     model = str(analysis.info.get("model", ""))
-    if model != HAND_SET and model not in {choice.name for choice in available()}:
+    if model not in {choice.name for choice in available()}:
         st.text(f"The model {model} is not installed here, so the text cannot be read again. make run installs it.")
         return
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -54,20 +52,18 @@ def _start(model: str, analysis: Analysis, old: str, new: str) -> None:
     given = {name: tuple(value) if name == "pair" else value for name, value in analysis.info["prompt"].items()}
     prompt = edited_words(Prompt(**given), [EditText(old=old, new=new)])
     library, visitor, options = shelf().own, owner(), chosen_options()
-    visibility = visibility_beside(analysis.id)
-    if model != HAND_SET:
-        check_model(model)
+    access = beside(analysis.id)
+    check_model(model)
 
     def work(progress, cancel) -> str:
-        progress("loading the model", 0, 0, None)
-        loaded = hand_set_model() if model == HAND_SET else load(model)
+        progress(LOADING, 0, 0, seconds_to_load(model))
         return analyse(
-            loaded,
+            load(model),
             prompt,
             options=options,
             library=library,
-            visibility=visibility,
             owner=visitor,
+            **access,
             progress=progress,
             cancel=cancel,
         ).id

@@ -6,7 +6,7 @@ import streamlit as st
 
 from backend.store import Entry, Library
 from backend.store.entries import chosen
-from backend.store.quota import Evicted
+from backend.store.quota import Evicted, take_told
 from pages.shared.opened import owner, shelf
 from pages.shared.panels.import_form import import_form
 from pages.shared.panels.library_row import DELETED, EVICTED, TROUBLE, library_row, restore
@@ -86,7 +86,7 @@ def eviction(gone: list[Evicted]) -> str:
 
 def _evicted() -> None:
     """What the quota cost this person since the last visit; said until the page is left."""
-    gone = [*st.session_state.get(EVICTED, []), *shelf().own.take_evicted(owner())]
+    gone = [*st.session_state.get(EVICTED, []), *take_told(shelf().own, owner())]
     if gone:
         st.session_state[EVICTED] = gone
         st.text(eviction(gone))

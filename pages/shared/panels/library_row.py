@@ -66,7 +66,7 @@ def _more(entry: Entry) -> None:
         )
         if entry.owner is not None:
             key = f"headwater_visibility_{entry.id}"
-            st.session_state.setdefault(key, entry.visibility)
+            st.session_state[key] = entry.visibility  # what it was made of may have been made private meanwhile
             st.selectbox(
                 "Who may see it",
                 list(SEEN_BY),

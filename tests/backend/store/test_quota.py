@@ -39,10 +39,10 @@ def test_case_69_over_quota_the_oldest_go_for_good_and_it_is_told_once(filled):
     assert {entry.id for entry in library.list()} == {third, fourth, new}
     assert library.storage_used() <= library.quota_bytes
     assert not list(library.path.rglob(f"{first}*")) and not list(library.path.rglob(f"{second}*"))
-    assert library.take_evicted("you") == []  # told to whom they belonged
-    told = library.take_evicted("me")
+    assert quota.take_told(library, "you") == []  # told to whom they belonged
+    told = quota.take_told(library, "me")
     assert [(e.id, e.title, e.bytes) for e in told] == [(first, "number 0", one), (second, "number 1", one)]
-    assert library.take_evicted("me") == []
+    assert quota.take_told(library, "me") == []
 
 
 def test_case_69_disk_space_follows_what_is_deleted(library):
@@ -168,7 +168,7 @@ def test_two_processes_that_keep_the_quota_evict_no_more_than_needed(filled):
     for thread in threads:
         thread.join()
     assert {entry.id for entry in library.list()} == set(ids[2:])
-    assert {one.id for one in library.take_evicted("me")} == set(ids[:2])
+    assert {one.id for one in quota.take_told(library, "me")} == set(ids[:2])
 
 
 def test_a_quota_that_cannot_be_kept_does_not_harm_the_save(filled, caplog):
