@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -161,7 +162,12 @@ def first_line(error: BaseException) -> str:
     line = (str(error).strip().splitlines() or [type(error).__name__])[0]
     if isinstance(error, OSError) and error.strerror:
         line = error.strerror  # its text ends with the name of the file
-    return without_paths(line)[:300]
+    return calm(without_paths(line)[:300])
+
+
+def calm(text: str) -> str:
+    """What a library says, without its exclamation marks; != stays."""
+    return re.sub(r"!+(?=\s|$)", ".", text)
 
 
 def is_damage(error: Exception) -> bool:

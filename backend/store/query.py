@@ -16,7 +16,7 @@ import duckdb
 import pyarrow as pa
 
 from backend.errors import Refused
-from backend.store import database
+from backend.store import database, schema
 
 LONGEST_QUERY = 20_000  # characters
 LONGEST_RUN = 30.0  # seconds
@@ -28,7 +28,8 @@ FORBIDDEN_FUNCTIONS = re.compile(
     r"(user|session_user|current)$).*",
     re.IGNORECASE,
 )
-SOURCES = {"BASE_TABLE", "TABLE_FUNCTION", "SHOW_REF"}
+FIRST_WORD = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|(?>/\*.*?\*/)|[;(])*+([A-Za-z]+)", re.DOTALL)
+QUESTIONS = {"SELECT", "WITH", "FROM", "VALUES", "TABLE", "DESCRIBE", "SUMMARIZE", "SHOW"}
 
 
 def run(cursor: duckdb.DuckDBPyConnection, query: str, params: object, seconds: float = LONGEST_RUN) -> pa.Table:
@@ -74,9 +75,10 @@ def allowed(cursor: duckdb.DuckDBPyConnection, query: str) -> None:
         raise Refused(f"The query cannot be read: {database.first_line(error)}") from None
     parsed = json.loads(text)
     if parsed.get("error"):
-        raise Refused(f"Expected one SELECT over the tables of this analysis: {parsed.get('error_message', '')}")
+        raise _not_one_select(query, parsed)
     if len(parsed["statements"]) != 1:
-        raise Refused(f"Expected one SELECT, got {len(parsed['statements'])} statements. Send them one by one.")
+        count = len(parsed["statements"]) or "no"
+        raise Refused(f"Expected one SELECT, got {count} statements. Send one at a time.")
     tables = _names(cursor, "SELECT table_name FROM duckdb_tables() WHERE database_name = ?", database.NAME)
     internal = _names(cursor, "SELECT view_name FROM duckdb_views() WHERE internal")
     nodes = list(_nodes(parsed["statements"]))
@@ -87,6 +89,25 @@ def allowed(cursor: duckdb.DuckDBPyConnection, query: str) -> None:
         raise Refused(f"{taken[0]!r} is a view of DuckDB itself. Give this part of the query another name.")
     for node in nodes:
         _check_node(node, tables, tables | named)
+
+
+def _not_one_select(query: str, parsed: dict) -> Refused:
+    """What was expected, what came instead, and what to do."""
+    if parsed.get("error_type") != "not implemented":
+        said = database.calm(str(parsed.get("error_message", "")))[:200].rstrip(".")
+        return Refused(f"The query cannot be read: {said}. Expected one SELECT, as in: SELECT * FROM heads LIMIT 10")
+    match = FIRST_WORD.match(query)
+    word = match[1].upper() if match else "something else"
+    if word in QUESTIONS:
+        return Refused("Expected one SELECT and nothing after it, got more than one statement. Send one at a time.")
+    if word in ("PIVOT", "UNPIVOT"):
+        return Refused(
+            f"{word} is not available here. Write it as SELECT, with sum(value) FILTER (WHERE ...) per column."
+        )
+    return Refused(
+        f"Expected one SELECT over the tables of this file, got {word}. A query reads them; nothing is changed, "
+        "written, loaded or attached. Begin with SELECT, WITH or FROM."
+    )
 
 
 def _names(cursor: duckdb.DuckDBPyConnection, query: str, *params: str) -> set[str]:
@@ -105,7 +126,8 @@ def _check_node(node: dict, tables: set[str], named: set[str]) -> None:
             "main",
         )
         if elsewhere or name.lower() not in here:
-            raise Refused(f"There is no table {name!r} in this analysis; it has {', '.join(sorted(here))}.")
+            offered = sorted(one for one in here if not schema.is_maps_table(one))
+            raise Refused(f"There is no table {name!r} here; there are {', '.join(offered)}.")
     if kind == "TABLE_FUNCTION":
         name = str((node.get("function") or {}).get("function_name", ""))
         if name.lower() not in TABLE_FUNCTIONS:

@@ -18,7 +18,7 @@ from backend.errors import Refused, without_paths
 from backend.settings import SQL_MB, SQL_ROWS, SQL_SECONDS
 from backend.store import query, schema
 from backend.store.connections import connections, stored_version
-from backend.store.database import NAME
+from backend.store.database import NAME, calm
 from backend.store.reader import StoredFile
 
 WORKER = Path(__file__).with_name("sql_worker.py")
@@ -132,7 +132,7 @@ def _refusal(status: int, words: bytes, limits: Limits) -> Refused:
         said = {}
     if said.get("kind") == "query":
         line = (str(said.get("text", "")).strip().splitlines() or [""])[0]
-        return Refused(f"The query cannot be answered: {without_paths(line)[:300]}")
+        return Refused(f"The query cannot be answered: {calm(without_paths(line)[:300])}")
     return Refused(f"The query needs more than {limits.megabytes} MB of memory. Aggregate, filter, or add a LIMIT.")
 
 

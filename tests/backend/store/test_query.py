@@ -107,6 +107,32 @@ def test_everything_else_is_refused(analysis, text):
     assert analysis.sql("SELECT count(*) AS n FROM rows")["n"].to_pylist() == [160]
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("DROP TABLE rows", "got DROP. "),
+        ("-- first\n/* x; */ copy rows TO 'x.parquet'", "got COPY. "),
+        ("INSTALL httpfs", "got INSTALL. "),
+        ("ATTACH '/tmp/other.db'", "got ATTACH. "),
+        ("(( PRAGMA", "cannot be read: "),
+        ("PRAGMA database_list", "got PRAGMA. "),
+        ("SELECT 1; DROP TABLE rows", "got more than one statement. "),
+        ("SELECT 1; SELECT 2", "got 2 statements. "),
+        ("-- nothing", "got no statements. "),
+        ("PIVOT heads ON head", "PIVOT is not available here. Write it as SELECT"),
+        ("SELECT * FRM heads", "cannot be read: "),
+        ("SELECT * FROM nothing", "There is no table 'nothing' here; there are coverage, "),
+        ("SELECT nothing FROM heads", "cannot be answered: "),
+    ],
+)
+def test_what_is_refused_is_told_in_words_of_our_own(analysis, text, said):
+    with pytest.raises(Refused) as refused:
+        analysis.sql(text)
+    sentence = str(refused.value)
+    assert said in sentence
+    assert not any(inner in sentence for inner in ("maps_", "serialize", "json", "!", "/tmp"))
+
+
 def test_values_are_given_apart_from_the_query(analysis):
     found = analysis.sql("SELECT ? AS text, count(*) AS n FROM rows WHERE layer = ?", ["'; DROP TABLE rows", 1])
     assert found.to_pylist() == [{"text": "'; DROP TABLE rows", "n": 80}]
