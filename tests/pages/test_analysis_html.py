@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from backend.errors import NoExactMap, Refused
-from backend.map_sizes import map_sizes
+from backend.map_sizes import MapSize, map_sizes
 from backend.store import Library
-from pages.shared.exports.analysis_html import LARGEST, analysis_html, size_of
+from pages.shared.exports.analysis_html import LARGEST, POOLED, analysis_html, size_of, too_large
 from tests.stored import store
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)> <!--data--> & \"'"
@@ -68,10 +68,45 @@ def test_the_size_said_before_is_that_of_the_file_or_a_little_more(data_folder, 
 
 def test_a_page_that_would_be_too_large_and_a_head_without_weights_are_refused(data_folder, analysis, monkeypatch):
     monkeypatch.setattr("pages.shared.exports.analysis_html.LARGEST", 300_000)
-    with pytest.raises(Refused, match="Choose fewer heads"):
+    with pytest.raises(Refused, match=r"0 MB and at most 0 MB are made. Choose fewer heads, or pooled maps"):
         analysis_html(analysis, "self", [(3, 1)], title="x")
     monkeypatch.undo()
     assert LARGEST == 20_000_000
     pooled = Library(data_folder).open(store(data_folder, exact=(0,), n_tokens=30))
     with pytest.raises(NoExactMap, match=r"0\.2 was not kept"):
         analysis_html(pooled, "self", [(0, 2)], title="x")
+
+
+def test_4096_tokens_fit_as_pooled_maps_and_both_numbers_are_said_where_they_do_not():
+    sizes = {0: MapSize(queries=4096, keys=4096, heads=9)}
+    six = [(0, head) for head in range(6)]
+    assert size_of(sizes, six, 4096, pooled=True) <= LARGEST < size_of(sizes, six[:1], 4096)
+    assert too_large(size_of(sizes, six, 4096, pooled=True), pooled=True) is None
+    assert too_large(95_000_000, pooled=False) == (
+        "The page would take 95 MB and at most 20 MB are made. Choose fewer heads, or pooled maps."
+    )
+
+
+def test_a_pooled_page_holds_the_pooled_maps_also_of_heads_without_exact_ones(data_folder):
+    n = POOLED + 88
+    analysis = Library(data_folder).open(store(data_folder, n_tokens=n, exact=(0,), layers=(0,)))
+    heads = [(0, 0), (0, 3)]
+    page = analysis_html(analysis, "self", heads, title="x", pooled=True)
+    assert len(page.encode()) <= size_of(map_sizes(analysis)["self"], heads, n, pooled=True)
+    assert "hold all their weights" not in page and "are pooled" in page
+    for layer, head in heads:
+        kept = data_in(page)["maps"][f"data/{analysis.id}/map/self/{layer}/{head}"]
+        assert kept["of"] == [n, n] and data_in(page)["views"][f"head-{layer}-{head}"]["exact"] is False
+        for how in ("mean", "max"):
+            given = np.frombuffer(base64.b64decode(kept[how]), "<f2").reshape(kept["shape"])
+            np.testing.assert_array_equal(given, analysis.pooled(layer, head, POOLED, how=how).astype("<f2"))
+        seen = np.unpackbits(np.frombuffer(base64.b64decode(kept["visible"]), np.uint8), count=given.size)
+        np.testing.assert_array_equal(seen.reshape(given.shape).astype(bool), ~np.isnan(given))
+
+
+def test_the_choice_of_maps_is_offered_where_exact_ones_may_not_fit(data_folder, open_page, texts):
+    small, long = store(data_folder, n_tokens=60), store(data_folder, n_tokens=POOLED + 1, layers=(0,), heads=2)
+    for id, offered in ((small, False), (long, True)):
+        app = open_page("heads", analysis=id, part="page")
+        assert not app.exception
+        assert any(one.label == "Maps of the page" for one in app.get("button_group")) == offered

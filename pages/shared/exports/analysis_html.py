@@ -1,8 +1,9 @@
-"""An analysis as one HTML file that opens without a network: chosen heads exact with zoom and hover, all heads small.
+"""An analysis as one HTML file that opens without a network: chosen heads with zoom and hover, all heads small.
 
-It is built like the hand-out of a lesson: the viewer of the pages, with the weights in the file in place of the data
-routes. Every text is escaped; data travel as JSON in which no tag can begin or end; the file forbids itself to ask
-anybody for anything.
+The chosen heads are exact, or pooled: the means and largest weights of at most 512 x 512 blocks, which takes the same
+room however long the prompt is. It is built like the hand-out of a lesson: the viewer of the pages, with the weights in
+the file in place of the data routes. Every text is escaped; data travel as JSON in which no tag can begin or end; the
+file forbids itself to ask anybody for anything.
 """
 
 from __future__ import annotations
@@ -28,30 +29,48 @@ LARGEST = 20_000_000  # bytes
 REST = 250_000  # bytes: viewer, sentences
 SMALL = 28  # pixels per side of a small map
 PER_TOKEN = 60  # bytes of the token table
+POOLED = 512  # blocks per side of a pooled map
+EXACT_HELD = "the maps of the chosen heads hold all their weights. The wheel zooms, a drag moves, a click keeps a cell."
+POOLED_HELD = (
+    "the maps of the chosen heads are pooled: a point stands for a block of cells, by their mean or by the largest of "
+    "them. The wheel zooms, a drag moves. Single weights are in the analysis itself."
+)
 Place = tuple[int, int]  # layer, head
 
 
-def size_of(sizes: dict[int, MapSize], heads: Sequence[Place], n_tokens: int) -> int:
-    """Bytes of the file before it is made, a little more than it takes: mostly weights, four bytes each, as text."""
-    cells = sum(sizes[layer].queries * sizes[layer].keys for layer, _ in heads)
+def size_of(sizes: dict[int, MapSize], heads: Sequence[Place], n_tokens: int, *, pooled: bool = False) -> int:
+    """Bytes of the file before it is made, a little more than it takes: mostly weights, four bytes each, as text.
+
+    Pooled: two bytes for the mean and two for the largest weight of a block."""
+    most = POOLED if pooled else max(max(size.queries, size.keys) for size in sizes.values())
+    cells = sum(min(sizes[layer].queries, most) * min(sizes[layer].keys, most) for layer, _ in heads)
     small = sum(size.heads for size in sizes.values()) * SMALL * SMALL * 2
     return REST + cells * 11 // 2 + cells // 6 + small + n_tokens * PER_TOKEN
 
 
-def analysis_html(analysis: Analysis, kind: str, heads: Sequence[Place], *, title: str) -> str:
+def too_large(needed: int, *, pooled: bool) -> str | None:
+    """Why the page is not made, with both numbers; None where it is."""
+    if needed <= LARGEST:
+        return None
+    advice = "Choose fewer heads." if pooled else "Choose fewer heads, or pooled maps."
+    return f"The page would take {needed / 1e6:.0f} MB and at most {LARGEST // 1_000_000} MB are made. {advice}"
+
+
+def analysis_html(analysis: Analysis, kind: str, heads: Sequence[Place], *, title: str, pooled: bool = False) -> str:
     """The file. Refused where it would be larger than 20 MB, NoExactMap for a head whose weights were not kept."""
     sizes = map_sizes(analysis)[kind]
-    needed = size_of(sizes, heads, len(analysis.tokens_list()))
-    if needed > LARGEST:
-        raise Refused(f"The page would take {needed / 1e6:.0f} MB and at most 20 are made. Choose fewer heads.")
+    refusal = too_large(size_of(sizes, heads, len(analysis.tokens_list()), pooled=pooled), pooled=pooled)
+    if refusal is not None:
+        raise Refused(refusal)
     data: dict[str, dict] = {"maps": {}, "tokens": {analysis.id: tokens_of(analysis)}, "views": {}}
-    figures = [figure_html(analysis, kind, layer, head, data) for layer, head in heads]
+    figures = [figure_html(analysis, kind, layer, head, data, pooled=pooled) for layer, head in heads]
     page = (HERE / "analysis.html").read_text("utf-8")
     for name, value in (
         ("title", escape(title)),
         ("style", style()),
         ("title", escape(title)),
         ("facts", facts_html(analysis)),
+        ("held", POOLED_HELD if pooled else EXACT_HELD),
         ("maps", f'<div class="pictures">{"".join(figures)}</div>'),
         ("numbers", numbers_html(analysis, kind, heads)),
         ("overview", overview_html(analysis, kind, sizes)),
@@ -71,14 +90,24 @@ def style() -> str:
     return sheet.replace("<!--style-->", (VIEWER / "viewer.css").read_text("utf-8"))
 
 
-def figure_html(analysis: Analysis, kind: str, layer: int, head: int, data: dict) -> str:
+def figure_html(analysis: Analysis, kind: str, layer: int, head: int, data: dict, *, pooled: bool) -> str:
     """The place of one head's map, whose weights go into `data`."""
-    if head not in analysis.exact_heads(layer, kind):
+    if not pooled and head not in analysis.exact_heads(layer, kind):
         raise NoExactMap(f"The exact map of head {layer}.{head} was not kept, so it cannot be in the page.")
-    message = message_of(analysis, ViewState(), kind, layer, head)
-    data["maps"][message["map"]] = map_of(analysis, kind, layer, head)
+    message = message_of(analysis, ViewState(), kind, layer, head) | {"exact": not pooled}
+    data["maps"][message["map"]] = (pooled_map if pooled else map_of)(analysis, kind, layer, head)
     data["views"][f"head-{layer}-{head}"] = message
     return f'<figure><figcaption>Head {layer}.{head}</figcaption><div id="head-{layer}-{head}"></div></figure>'
+
+
+def pooled_map(analysis: Analysis, kind: str, layer: int, head: int) -> dict:
+    """Mean and largest weight of every block of a head, and which blocks have a visible cell."""
+    size = map_sizes(analysis)[kind][layer]
+    pictures = {how: analysis.pooled(layer, head, POOLED, how=how, kind=kind) for how in ("mean", "max")}
+    visible = np.packbits(~np.isnan(pictures["mean"]))
+    encoded = {how: values.astype("<f2").tobytes() for how, values in pictures.items()} | {"visible": visible.tobytes()}
+    texts = {name: base64.b64encode(part).decode("ascii") for name, part in encoded.items()}
+    return {"shape": list(pictures["mean"].shape), "of": [size.queries, size.keys], **texts}
 
 
 def facts_html(analysis: Analysis) -> str:

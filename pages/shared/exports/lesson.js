@@ -15,6 +15,11 @@ const decodedMaps = new Map();
 function wholeMap(path) {
   if (!decodedMaps.has(path)) {
     const map = kept.maps[path];
+    if (map.of) {
+      const means = bytesOf(map.mean), largest = bytesOf(map.max);
+      decodedMaps.set(path, { shape: map.shape, of: map.of, mean: means, max: largest, bits: bytesOf(map.visible) });
+      return decodedMaps.get(path);
+    }
     decodedMaps.set(path, { shape: map.shape, weights: new Float32Array(bytesOf(map.weights).buffer), bits: bytesOf(map.visible) });
   }
   return decodedMaps.get(path);
@@ -22,9 +27,17 @@ function wholeMap(path) {
 
 const spanOf = (text, size) => (text ?? `0:${size}`).split(":").map(Number);
 
+/** A pooled map, which is given as a whole however small a picture of it is asked for. */
+function pooledOf({ shape, of, bits, ...pictures }, how) {
+  const facts = { shape, rows: [0, of[0]], columns: [0, of[1]], exact: false, values: "pooled", dtype: "float16", how };
+  return new Blob([`${JSON.stringify(facts)}\n`, pictures[how] ?? pictures.mean, bits]);
+}
+
 /** A window of a map in the form of the data route: a line of JSON, the weights, one bit of visibility per weight. */
 function windowOf(path, query) {
-  const { shape, weights, bits } = wholeMap(path);
+  const map = wholeMap(path);
+  if (map.of) return pooledOf(map, query.get("how"));
+  const { shape, weights, bits } = map;
   const [r0, r1] = spanOf(query.get("rows"), shape[0]);
   const [c0, c1] = spanOf(query.get("columns"), shape[1]);
   const [height, width] = [r1 - r0, c1 - c0];
