@@ -284,10 +284,13 @@ def test_by_layer_names_what_there_is():
         layers.by_layer(7)
 
 
+KEYS = MeasureRequest(rows=False, keys=True, distances=False, pooled=None, sampled=0)
+
+
 @pytest.mark.parametrize("model_type", ["llama", "gpt2", "bert", "modernbert", "deepseek_v3"])
 def test_norms_of_the_stream_and_of_the_values(model_type):
     model = tiny.build(model_type)
-    with capture(model, NOTHING) as layers:
+    with capture(model, KEYS) as layers:
         hidden = model(IDS, output_hidden_states=True).hidden_states
     for layer, site, stream in zip(layers, survey(model).sites, hidden, strict=False):
         assert torch.allclose(layer.hidden_norm, stream.norm(dim=-1), atol=1e-4)
@@ -298,19 +301,26 @@ def test_norms_of_the_stream_and_of_the_values(model_type):
         assert torch.allclose(layer.output_norm, direct, rtol=1e-4, atol=1e-4)
 
 
+def test_no_norm_of_values_where_keys_are_not_measured():
+    model = tiny.build("llama")
+    with capture(model, NOTHING) as layers:
+        model(IDS)
+    assert len(layers) == 2 and all(layer.output_norm is None for layer in layers)
+
+
 def test_no_norm_through_a_gate():
     model = tiny.build("qwen3_next")
-    with capture(model, NOTHING) as layers:
+    with capture(model, KEYS) as layers:
         model(IDS)
     assert layers[0].output_norm is None
 
 
 def test_changed_projection_weights_are_noticed():
     model = tiny.build("llama")
-    with capture(model, NOTHING) as before:
+    with capture(model, KEYS) as before:
         model(IDS)
     with torch.no_grad():
         model.model.layers[0].self_attn.o_proj.weight.mul_(2)
-    with capture(model, NOTHING) as after:
+    with capture(model, KEYS) as after:
         model(IDS)
     assert torch.allclose(after[0].output_norm, 2 * before[0].output_norm, rtol=1e-4)
