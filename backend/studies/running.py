@@ -62,8 +62,7 @@ def run_study(
     refuse_what_does_not_fit(model, needed, library.path if library is not None else Path(gettempdir()))
     library = TemporaryLibrary() if library is None else library
     key = key_of(definition, model, parameters)
-    stored = library.find(key, owner=owner)
-    if stored is not None:
+    if (stored := library.find(key, owner=owner)) is not None:
         return library.open(stored)
     work = Work(definition, model, parameters, library, progress or (lambda *_: None), is_set(cancel))
     for place in unfinished(library, owner):
