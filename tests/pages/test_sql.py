@@ -6,6 +6,7 @@ import pytest
 from backend.settings import bundled_folder
 from backend.store import Library, save_study, typed_sql
 from backend.store.typed_sql import Answer
+from pages.shared.charts.query_chart import query_chart
 from pages.shared.panels.sql_answer import choose, sentence
 from pages.shared.panels.sql_examples import EXAMPLES, study_examples
 from pages.shared.view_state import ViewState
@@ -127,3 +128,9 @@ def test_the_answer_is_counted():
     assert sentence(Answer(table, False, 0.21)) == "2 rows in 0.2 s."
     assert "There are more" in sentence(Answer(table, True, 0.21))
     assert typed_sql.Limits().rows == 20_000
+
+
+@pytest.mark.parametrize(("across", "whole"), [([0, 1, 2], True), ([0.0, 0.5, 1.0], False)])
+def test_whole_numbers_get_whole_ticks(across, whole):
+    chart = query_chart(across, [0.1, 0.2, 0.3], x="layer", y="first_mass", mark="points", numbers=True)
+    assert ("tickMinStep" in chart.to_dict()["encoding"]["x"]["axis"]) == whole

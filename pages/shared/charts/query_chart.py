@@ -26,7 +26,9 @@ def query_chart(
         for number, (one, two) in enumerate(zip(across, up, strict=True))
     ]
     kind = "quantitative" if numbers and mark != "bars" else "ordinal" if numbers else "nominal"
-    axis = alt.Axis(labelFontSize=size, titleFontSize=size, labelOverlap=True, labelLimit=140)
+    whole = kind == "quantitative" and all(isinstance(one, int) for one in across)  # no layer is called 0.1
+    steps = {"tickMinStep": 1, "format": "d"} if whole else {}
+    axis = alt.Axis(labelFontSize=size, titleFontSize=size, labelOverlap=True, labelLimit=140, **steps)
     chart = alt.Chart(data_of(rows))
     shape = {
         "bars": chart.mark_bar(color=COLOUR),

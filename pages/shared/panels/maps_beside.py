@@ -52,7 +52,7 @@ def fit_beside(state: ViewState, analysis: Analysis) -> tuple[ViewState, list[st
         try:
             open_study(state.study)
         except (NotFound, Damaged, NewerFile) as error:
-            notices.append(str(error))
+            notices.append(f"The study is left out: {error}")
             state = replace(state, study=None)
     return state, notices
 
