@@ -124,6 +124,7 @@ def advise(rows: Rows, query: np.ndarray, key: np.ndarray) -> Advice:
     best = max(fair or largest, key=lambda row: row["retained"])
     warning = None
     if best["retained"] < ENOUGH:
-        warning = f"At {max(BUDGETS):.0%} no choice keeps {ENOUGH:.0%} of this head's attention: leave it dense."
+        warning = f"At {100 * max(BUDGETS):.0f} % no choice keeps {100 * ENOUGH:.0f} % of this head's attention: "
+        warning += "leave it dense."
     name = best["choice"] if best["side"] is None else f"{best['choice']}, blocks of {best['side']}"
     return Advice(table, name, best["retained"], 1 / max(best["density"], 1e-9), warning)

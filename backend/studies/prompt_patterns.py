@@ -29,7 +29,7 @@ from backend.types import LayerCapture
 from kernels.measures import NOTHING
 from kernels.window import visible, weights
 
-HEAD_SECONDS = 0.02  # of measuring one head, beside the forward pass
+HEAD_SECONDS, CELL_SECONDS = 0.003, 5e-8  # of measuring one head, and for each cell of its map; beside the forward pass
 LONGEST = math.isqrt(MOST_CELLS)  # tokens: whole maps are looked at
 
 
@@ -117,7 +117,8 @@ class PromptPatterns(StudyDefinition):
             raise Refused("This study reads one stack of layers; this model has several, or no softmax attention.")
         texts_of(model, parameters)
         heads = sum(layer.heads for layer in layers)
-        one = work(model, parameters.length) / speed(model) + heads * HEAD_SECONDS
+        measuring = heads * (HEAD_SECONDS + CELL_SECONDS * parameters.length**2)
+        one = work(model, parameters.length) / speed(model) + measuring
         seconds = parameters.samples * one
         words = f"{parameters.samples:,} texts of up to {parameters.length:,} tokens · about {duration(seconds)}"
         memory = 40 * parameters.length**2 * max(layer.heads for layer in layers) / 1e6

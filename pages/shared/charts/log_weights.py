@@ -32,7 +32,7 @@ def log_weights(edges: np.ndarray, share: Sequence[float], normal: Sequence[floa
     bars = (
         alt.Chart(data)
         .transform_calculate(what=f"'{MEASURED}'")
-        .mark_bar()
+        .mark_bar(opacity=0.6)
         .encode(
             x=alt.X("from:Q", title=across, bin="binned"),
             x2="to:Q",
@@ -47,6 +47,6 @@ def log_weights(edges: np.ndarray, share: Sequence[float], normal: Sequence[floa
         .mark_line(size=2.5, interpolate="monotone", point={"size": 12})
         .encode(x=alt.X("middle:Q", title=across), y=alt.Y("normal:Q"), color="what:N", tooltip=tooltip)
     )
-    rule = alt.Chart(alt.Data(values=[{"uniform": 0.0}])).mark_rule(color=BASELINE_COLOUR, strokeDash=[4, 3], size=1.5)
+    rule = alt.Chart(alt.Data(values=[{"uniform": 0.0}])).mark_rule(color=BASELINE_COLOUR, strokeDash=[4, 3], size=2)
     rule = rule.encode(x="uniform:Q", tooltip=[alt.Tooltip("uniform:Q", title="uniform attention")])
-    return alt.layer(bars, line, rule).properties(height=HEIGHT)
+    return alt.layer(bars, rule, line).properties(height=HEIGHT)

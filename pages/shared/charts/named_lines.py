@@ -28,8 +28,8 @@ def named_lines(
     """rows: name, x, y. x and y are the titles. top: end of the y axis, which begins at 0."""
     names = list(dict.fromkeys(row["name"] for row in rows))
     scale = alt.Scale(type="log") if log else alt.Scale(domain=[0, top]) if top is not None else alt.Scale()
-    across = alt.X("x:Q", title=x, axis=alt.Axis(format=x_format), scale=alt.Scale(nice=False))
-    up = alt.Y("y:Q", title=y, axis=alt.Axis(format=y_format), scale=scale)
+    across = alt.X("x:Q", title=x, axis=alt.Axis(format=x_format or alt.Undefined), scale=alt.Scale(nice=False))
+    up = alt.Y("y:Q", title=y, axis=alt.Axis(format=y_format or alt.Undefined), scale=scale)
     lines = (
         alt.Chart(data_of(list(rows)))
         .mark_line(size=2, point={"size": 20})

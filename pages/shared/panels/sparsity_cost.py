@@ -126,7 +126,8 @@ def found(state: ViewState, study: Study, analysis: Analysis) -> None:
             PARETO,
             pareto(ran, selected=(own["choice"], own["budget"])),
             sentence=pareto_sentence(ran),
-            note="Solid: measured by running the model. Dotted: -ln of the retained attention, which costs no run.",
+            note="Solid: measured by running the model. Dotted: -ln of the retained attention, which costs no run. The "
+            "oracle and the patterns are made of the very maps that they are to replace.",
             table=study.table("runs"),
             terms=("damage", "predicted_damage", "same_first", "output_error", "retained_mass"),
             on_pick=_take_run,
@@ -153,9 +154,9 @@ def _take_run() -> None:
 
 
 def honest(rows: list[dict]) -> list[dict]:
-    """Those that can be built: all but the ones that look ahead. Patterns are made of the dense map, which is said."""
+    """Those that can be built: policies that do not look ahead. Patterns are made of the map that they replace."""
     shelf = policies.all()
-    return [row for row in rows if row["choice"] not in shelf or not shelf[row["choice"]].looks_ahead]
+    return [row for row in rows if row["choice"] in shelf and not shelf[row["choice"]].looks_ahead]
 
 
 def pareto_sentence(rows: list[dict]) -> str:
