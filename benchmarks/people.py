@@ -2,6 +2,7 @@
 
     python -m benchmarks.people                       50 sessions, 60 s, an action every 10 s
     python -m benchmarks.people --sessions 10 --seconds 20
+    python -m benchmarks.people --sessions 5 --beside 4000      while SmolLM2 reads 4,000 tokens for somebody else
 
 Each session opens the page of heads on a stored analysis and then goes from head to head, as a click does. Measured is
 the time from the request to the end of the script's run; beside it the server's memory before, during and after. As a
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import random
+import re
 import statistics
 import tempfile
 import time
@@ -20,16 +22,18 @@ from pathlib import Path
 
 import psutil
 import websockets
+from playwright.sync_api import sync_playwright
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 from backend.store import AnalysisWriter, Library
 from benchmarks.classroom import fetch, viewer_of
 from benchmarks.store import record, run_of
-from tools.app_server import serve
+from tools.app_server import CHROMIUM, CHROMIUM_FLAGS, serve
 
 PAGES = ("heads", "heads", "heads", "sinks", "sql")  # what people look at
 LAYERS, TOKENS, ANALYSES = 6, 128, 8
+WORDS_PER_TOKEN = 0.95  # of the text that is read beside them
 PATIENCE = 60.0  # seconds for one action
 
 
@@ -105,6 +109,7 @@ def main() -> None:
     parser.add_argument("--sessions", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--every", type=float, default=10)
+    parser.add_argument("--beside", type=int, default=0, help="tokens of a run that goes on in the meantime")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         library = Library(folder)
@@ -119,11 +124,30 @@ def main() -> None:
             alone = [Session(address, ids, seed) for seed in range(2)]
             asyncio.run(crowd(alone, 10, 3, [], server))
             before, during = resident(server), []
+            if asked.beside:
+                start_run(address, asked.beside)
             sessions = [Session(address, ids, 100 + seed) for seed in range(asked.sessions)]
             asyncio.run(crowd(sessions, asked.seconds, asked.every, during, server))
             time.sleep(15)
             after = resident(server)
     report(asked, sessions, before, max(during), after)
+
+
+def start_run(address: str, tokens: int) -> None:
+    """Somebody else pastes a long text on the first page, presses Run and closes the tab; the run goes on."""
+    text = "The river rose in the night and the mill stood dark above it while the miller counted sacks. " * tokens
+    text = " ".join(text.split()[: round(tokens * WORDS_PER_TOKEN)])
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_FLAGS)
+        page = browser.new_page()
+        page.goto(address)
+        page.get_by_label("Text", exact=True).last.fill(text)
+        plan = page.get_by_text(re.compile(r"^[\d,]+ tokens · about"))
+        plan.wait_for(timeout=120_000)
+        print("beside it:", plan.first.text_content(), flush=True)
+        page.get_by_role("button", name="Run", exact=True).click()
+        page.get_by_text(re.compile("Reading: layer")).wait_for(timeout=120_000)
+        browser.close()
 
 
 def report(asked, sessions: list[Session], before: float, most: float, after: float) -> None:
@@ -135,7 +159,8 @@ def report(asked, sessions: list[Session], before: float, most: float, after: fl
         f"{asked.sessions} sessions, an action every {asked.every:.0f} s each, {asked.seconds:.0f} s; load {load:.1f}"
     )
     print(
-        f"  page updates           {len(times)}, median {statistics.median(times):.2f} s, p95 {p95:.2f} s (at most 1.5)"
+        f"  page updates           {len(times)}, median {statistics.median(times):.2f} s, "
+        f"p95 {p95:.2f} s (at most 1.5), longest {times[-1]:.2f} s"
     )
     print(f"  errors                 {len(errors)}{': ' + errors[0] if errors else ''}")
     print(f"  memory of the server   {before:.0f} MB before, {most:.0f} at most, {after:.0f} after they left")
