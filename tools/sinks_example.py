@@ -48,7 +48,10 @@ def stored(analysis: Analysis) -> None:
     why, where = mechanics(analysis, found, 0), sinks[:, :, 0]
     for name in ("key_norm", "value_norm", "cosine", "other_cosine", "gap"):
         print(f"  {name}, median over its {where.sum()} heads: {np.nanmedian(getattr(why, name)[where]):.2f}")
-    print(f"  massive activations at tokens {sorted({one.position for one in massive_activations(analysis, found)})}")
+    massive = massive_activations(analysis, found)
+    for position in sorted({one.position for one in massive}):
+        layers = [one.layer for one in massive if one.position == position]
+        print(f"  massive activation at token {position} in {len(layers)} layers, {min(layers)} to {max(layers)}")
     dimensions = massive_dimensions(analysis, found)
     slow = np.mean([one.band >= one.bands // 2 for one in dimensions])
     print(f"  massive dimensions: {len(dimensions)}, {slow:.0%} in the slower half of the rotary bands")

@@ -27,8 +27,20 @@ def prompt_from(values: dict) -> Prompt:
         values["examples"] = [tuple(example) for example in values["examples"]]
     prompt = Prompt(**values)
     if len(parts_of(prompt)) < 2:
-        raise Refused(NEEDS_PARTS)
+        raise Refused(f"{too_few(prompt)}{NEEDS_PARTS}")
     return prompt
+
+
+def too_few(prompt: Prompt) -> str:
+    """What the prompt has too little of, as a sentence before what is needed."""
+    count = len(parts_of(prompt))
+    if prompt.chat and prompt.chat[-1].get("role") != "user":
+        return "The last turn of this chat is not the user's, so it asks nothing. "
+    if prompt.chat is not None:
+        return f"This chat has {count} {'round' if count == 1 else 'rounds'} before its last question. "
+    if prompt.text is not None:
+        return f"This text has {count + 1} {'paragraph' if count == 0 else 'paragraphs'}. "
+    return ""
 
 
 def parts_of(prompt: Prompt) -> list:

@@ -92,7 +92,7 @@ def test_one_that_ended_while_the_page_was_left_is_offered(app, model, library):
     app.run()
     assert "nothing is shown" in texts(app)
     assert any(text.startswith("Finished while you were away: Random repeat") for text in texts(app))
-    next(button for button in app.button if button.label == "Open").click()
+    next(button for button in app.button if button.label == "Show it").click()
     app.run()
     assert f"shown: {id}" in texts(app)
     assert not any(text.startswith("Finished while") for text in texts(app))

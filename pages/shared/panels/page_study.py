@@ -105,7 +105,7 @@ def _ended_meanwhile(state: ViewState, study: StudyDefinition, stored: dict[str,
         return
     with st.container(horizontal=True, wrap=False, vertical_alignment="center"):
         st.text(f"Finished while you were away: {stored[newest].title}", width="stretch", wrap=False)
-        st.button("Open", key=f"headwater_page_study_open_{study.name}", on_click=select, kwargs={"study": newest})
+        st.button("Show it", key=f"headwater_page_study_open_{study.name}", on_click=select, kwargs={"study": newest})
 
 
 def stray_study(state: ViewState, here: str) -> None:

@@ -38,7 +38,7 @@ class SinkSettings:
 
 
 PLAIN = SinkSettings()
-RULES = {"share": "a share of attention", "median": "times the median of its head"}
+RULES = {"share": "a share, θ", "median": "× the median"}
 MOST_TIMES = 1000.0
 
 
@@ -59,7 +59,7 @@ def sink_settings(state: ViewState) -> SinkSettings:
             "sink token above", list(RULES), format_func=RULES.get, key=KEY + "rule", on_change=_take, args=("rule",)
         )
         if chosen.rule == "median":
-            _number("times the median", "times", chosen.times, 1.0, MOST_TIMES, 1.0)
+            _number("× the median of its head", "times", chosen.times, 1.0, MOST_TIMES, 1.0)
         else:
             _number("θ: share", "theta", chosen.theta, 0.0, 1.0, 0.05)
         _number("rows that see it, at least", "least", chosen.least, 1, 100_000, 1)

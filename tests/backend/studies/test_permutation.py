@@ -223,10 +223,19 @@ def test_a_paragraph_that_begins_otherwise_elsewhere_cannot_change_places():
     assert run_study(STUDY, chatting(TEMPLATE), Parameters(prompt=text)).info["runs"] == 2
 
 
-@pytest.mark.parametrize("chat", [CHAT[:4], CHAT[:6]])
-def test_a_chat_without_two_rounds_or_a_last_question_is_refused_in_words(chat):
-    with pytest.raises(Refused, match="a chat of several rounds"):
-        prompt_from({"chat": chat})
+@pytest.mark.parametrize(
+    ("prompt", "words"),
+    [
+        ({"chat": CHAT[:4]}, "This chat has 1 round before its last question. Orders can be changed where"),
+        ({"chat": CHAT[:2]}, "This chat has 0 rounds"),
+        ({"chat": CHAT[:6]}, "The last turn of this chat is not the user's"),
+        ({"text": "the cat"}, "This text has 1 paragraph. "),
+        ({"text": "the cat\n\nsat"}, "This text has 2 paragraphs. "),
+    ],
+)
+def test_too_few_parts_are_refused_in_words(prompt, words):
+    with pytest.raises(Refused, match=words):
+        prompt_from(prompt)
 
 
 def test_a_turn_that_the_template_leaves_out_is_said():
