@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from backend.settings import bundled_folder
 from backend.store import Library
@@ -67,6 +68,84 @@ def test_a_clicker_presents_the_lesson_and_the_notes_follow(page, address):
     page.keyboard.press("Escape")
     page.locator(".st-key-headwater_frame").wait_for(state="visible", timeout=60_000)
     assert "present" not in page.url
+
+
+LONGEST = {
+    lesson.name: max(
+        range(len(lesson.steps)), key=lambda at, lesson=lesson: len(lesson.steps[at].text + lesson.steps[at].reveal)
+    )
+    for lesson in lessons.all()
+}
+CUT = """() => {
+  const at = (name) => document.querySelector(`.st-key-headwater_${name}`);
+  if (!["presenter_bar", "words", "lesson_picture"].every(at)) return ["not drawn yet"];
+  const bar = at("presenter_bar").getBoundingClientRect().top;
+  const [words, main] = [at("words"), document.querySelector(".stMain")];
+  const said = [];
+  for (const [name, box] of [["words", words], ["picture", at("lesson_picture")]]) {
+    const { bottom, right } = box.getBoundingClientRect();
+    if (bottom > bar + 1) said.push(`${name}: ${bottom - bar} pixels below the bar`);
+    if (right > window.innerWidth + 1) said.push(`${name}: beyond the right edge`);
+  }
+  const hidden = words.scrollHeight - words.clientHeight;
+  if (hidden > 1) said.push(`${hidden} pixels of the words must be scrolled to`);
+  for (const text of words.querySelectorAll("p, h3, label, pre, button")) {
+    const inline = getComputedStyle(text).display === "inline";
+    if (!inline && text.scrollWidth > text.clientWidth + 1) said.push(`cut: ${text.textContent}`);
+  }
+  if (main.scrollHeight > main.clientHeight + 1) said.push("the page itself is too high");
+  return said;
+}"""
+
+
+@pytest.mark.parametrize("lesson", lessons.all(), ids=lambda lesson: lesson.name)
+def test_the_longest_step_of_each_lesson_fits_the_presenters_screen(page, address, lesson):
+    """At 1280 x 720, before and after the answer: type shrinks, and nothing is cut off or hidden by the bar."""
+    number = LONGEST[lesson.name] + 1
+    page.goto(f"{address}/lessons?lesson={lesson.name}&step={number}&present=1")
+    page.get_by_role("heading", name=lesson.steps[number - 1].title).wait_for(timeout=60_000)
+    listens(page)
+    fits(page)
+    if lesson.steps[number - 1].hides:
+        page.keyboard.press("PageDown")
+        page.locator(".st-key-headwater_answer").wait_for(timeout=60_000)
+    picture(page)
+    fits(page)
+
+
+def listens(page) -> None:
+    """Waits until the presenter's part of the browser is there and hears keys."""
+    page.locator(".st-key-headwater_presenter_bar").get_by_text("Leave").wait_for(timeout=60_000)
+
+
+def fits(page) -> None:
+    """Waits until nothing is cut off; says what is, where that does not come."""
+    try:
+        page.wait_for_function(f"() => ({CUT})().length === 0", timeout=20_000)
+    except PlaywrightTimeout:
+        assert page.evaluate(CUT) == []
+
+
+def test_the_spotlight_begins_on_the_part_that_the_step_names(page, address):
+    page.goto(f"{address}/lessons?lesson=sinks&present=1")
+    picture(page)
+    listens(page)
+    page.mouse.move(900, 600)
+    page.keyboard.press("o")
+    shade = page.locator(".headwater-spotlight")
+    across, down, x, y = ellipse(shade)
+    canvas = page.locator(".hw-over").first.bounding_box()
+    assert canvas["x"] < x < canvas["x"] + canvas["width"] / 2, "the first column is on the left of the map"
+    assert canvas["y"] < y < canvas["y"] + canvas["height"] and down > 3 * across
+    page.mouse.move(700, 300, steps=5)
+    across, down, x, y = ellipse(shade)
+    assert (x, y) == (700, 300) and across == down, "and follows the pointer"
+
+
+def ellipse(shade) -> tuple[float, float, float, float]:
+    """Half axes and middle of the light."""
+    text = shade.evaluate("element => element.style.background")
+    return tuple(map(float, re.search(r"([\d.]+)px ([\d.]+)px at ([\d.]+)px ([\d.]+)px", text).groups()))
 
 
 def test_in_a_course_page_the_step_stands_without_the_menu(page, address):

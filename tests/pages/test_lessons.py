@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from backend import statistics, terms
+from backend.map_sizes import map_sizes
 from backend.settings import bundled_folder
 from backend.store import Library
 from pages.shared import lessons
@@ -51,6 +52,26 @@ def test_every_answer_is_true(bundled, lesson):
         assert bool(step.ask) == bool(step.choices) == bool(step.check), step.title
         if step.check:
             assert holds(bundled.open(step.view.analysis), step), step.title
+
+
+@LESSONS
+def test_the_spotlight_begins_on_a_part_of_the_map_that_is_in_view(bundled, lesson):
+    for step in [one for one in lesson.steps if one.spot]:
+        size = map_sizes(bundled.open(step.view.analysis))[step.view.kind or "self"][step.view.layer]
+        for name, most in (("rows", size.queries), ("columns", size.keys)):
+            first, last = getattr(step.view, name) or (0, most)
+            start, stop = step.spot[name]
+            assert first <= start < stop <= last, (step.title, name)
+
+
+@pytest.mark.parametrize("spot", ["{rows: [0, 1]}", "{rows: [0, 1], columns: [0, 1], head: 3}"])
+@pytest.mark.parametrize("show", ["map", "bars"])
+def test_a_spot_that_names_no_part_of_a_map_is_said(spot, show):
+    whole = "{rows: [0, 1], columns: [0, 1]}"
+    body = "\n```yaml\nshow: {show}\nlook: here\nspot: {spot}\n```\nWords.\n"
+    with pytest.raises(LessonError, match="spot is rows and columns"):
+        read_step("A title", body.replace("{show}", show).replace("{spot}", spot), "bundled-story")
+    assert read_step("A", body.replace("{show}", "map").replace("{spot}", whole), "bundled-story").spot
 
 
 @LESSONS
@@ -255,6 +276,7 @@ def test_presenting_is_large_and_shows_nothing_else(open_page):
         "steps": 6,
         "shown": 0,
         "minutes": 8,
+        "spot": None,
     }
     assert told(app, "headwater_map_viewer")["large"] is True
 

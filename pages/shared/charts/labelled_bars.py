@@ -10,6 +10,7 @@ from pages.shared.charts.rows import data_of
 
 BAR_COLOUR, MARKED_COLOUR, BASELINE_COLOUR = "#6f7f99", "#e4572e", "#808080"
 HEIGHT = 440
+WORDS = "split(replace(datum.label, ' %', '\u00a0%'), ' ')"  # a line of its own for each: none is cut off
 
 
 def labelled_bars(
@@ -24,7 +25,7 @@ def labelled_bars(
 ) -> alt.LayerChart:
     """labels, values: one per bar. marked: bars in the colour of what is chosen. scale: size of the type."""
     size = round(13 * scale)
-    across = alt.X("label:N", sort=list(labels), title=None, axis=alt.Axis(labelAngle=0, labelFontSize=size))
+    across = alt.X("label:N", sort=list(labels), title=None, axis=_words(size))
     marks = ["marked" if mark else "plain" for mark in marked or [False] * len(labels)]
     rows = [
         {"label": label, "value": float(value), "mark": mark}
@@ -44,6 +45,10 @@ def labelled_bars(
     both = alt.layer(bars, _ticks(lines).encode(x=across, y="value:Q"))
     named = alt.TitleParams(title, anchor="start", fontSize=size + 2)
     return both.properties(height=HEIGHT, title=named)
+
+
+def _words(size: int) -> alt.Axis:
+    return alt.Axis(labelAngle=0, labelFontSize=size, labelExpr=WORDS, labelLimit=0, labelOverlap=False)
 
 
 def _bars(rows: list[dict]) -> alt.Chart:

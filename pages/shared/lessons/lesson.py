@@ -7,6 +7,7 @@ title, question, minutes, analysis, sources      what the list shows, and which 
 ```yaml
 show: map            what is drawn, see VIEWS; its parameters beside it
 look: ...            what to look at
+spot: {rows: [a, b], columns: [c, d]}   the part of the map on which the presenter's spotlight begins
 ask, choices, answer, check     the prediction, and the SELECT that must give true
 numbers: {name: {sql: ..., as: percent, term: ...}}
 ```
@@ -91,6 +92,9 @@ class Step:
     reveal: str = ""
     notes: str = ""
     numbers: dict[str, Number] = field(default_factory=dict)
+    spot: dict[str, list[int]] = field(
+        default_factory=dict
+    )  # rows and columns of its map, each [first, behind the last]
     page: dict[str, Any] = field(default_factory=dict)  # where to go on: name of a page, its label, parameters
 
     @property
@@ -151,6 +155,9 @@ def read_step(title: str, body: str, analysis: str) -> Step:
     view = View(**{"analysis": analysis, **view}, chart=given.pop("chart", {}))
     if view.show not in VIEWS:
         raise LessonError(f"step {title!r}: show is one of {', '.join(VIEWS)}, not {view.show!r}.")
+    spot = given.get("spot")
+    if spot is not None and (view.show == "bars" or sorted(spot) != ["columns", "rows"]):
+        raise LessonError(f"step {title!r}: spot is rows and columns of a map, not {spot!r}.")
     choices = tuple(str(choice) for choice in given.pop("choices", ()))
     answer = given.pop("answer", None)
     if choices and str(answer) not in choices:

@@ -43,7 +43,7 @@ def lesson_page(state: ViewState, place: Place) -> None:
         lesson_notes(place)
         return
     words, picture = st.columns([0.36, 0.64] if role in ROLES else [0.32, 0.68], gap="medium")
-    with words:
+    with words, st.container(key="headwater_words"):
         lesson_text(place, brief=role in ROLES)
     with picture, readable():
         view = view_of(state, place.step)
@@ -68,6 +68,7 @@ def _presenter(place: Place, role: str) -> None:
             steps=len(place.lesson.steps),
             shown=place.shown,
             minutes=place.lesson.minutes,
+            spot=place.step.spot if place.drawn else {},
             on_move=move,
             on_follow=lambda step, shown: follow(place, step, shown),
         )

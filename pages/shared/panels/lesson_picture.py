@@ -18,7 +18,7 @@ from pages.shared.panels.head_sentences import head_sentence
 from pages.shared.panels.head_values import head_values
 from pages.shared.view_state import ViewState
 
-RESERVE = 270  # pixels of the browser's height that are not for the map
+RESERVE, PRESENTED = 270, 430  # pixels of the browser's height that are not for the map; with the presenter's type
 LARGER = 1.4  # type for a lecture hall
 
 
@@ -27,9 +27,13 @@ def lesson_picture(step: Step, view: ViewState, analysis: Analysis) -> None:
     {"map": _map, "heads": _heads, "pair": _pair, "row": _row, "bars": _bars}[step.view.show](step, view, analysis)
 
 
+def _reserve(view: ViewState) -> int:
+    return PRESENTED if view.theme == "projector" else RESERVE
+
+
 def _map(step: Step, view: ViewState, analysis: Analysis) -> None:
     exact = view.head in analysis.exact_heads(view.layer, view.kind)
-    head_map(view, analysis, exact=exact, reserve=RESERVE)
+    head_map(view, analysis, exact=exact, reserve=_reserve(view))
 
 
 def _heads(step: Step, view: ViewState, analysis: Analysis) -> None:
@@ -48,7 +52,7 @@ def _pair(step: Step, view: ViewState, analysis: Analysis) -> None:
         with place:
             st.text(f"Head {layer}.{head}")
             shown = ViewState(**{**vars(second), "layer": layer, "head": head})
-            head_map(shown, analysis, exact=True, reserve=RESERVE, key=f"headwater_map_{layer}_{head}")
+            head_map(shown, analysis, exact=True, reserve=_reserve(view), key=f"headwater_map_{layer}_{head}")
 
 
 def _row(step: Step, view: ViewState, analysis: Analysis) -> None:

@@ -30,10 +30,13 @@ def presenter(
     steps: int,
     shown: int,
     minutes: int,
+    spot: dict[str, list[int]],
     on_move: Callable[[str], None],
     on_follow: Callable[[int, int], None],
 ) -> None:
-    """Draws the bar and listens. on_move hears one of MOVES, on_follow the step and the last shown answer elsewhere."""
+    """Draws the bar and listens. spot: rows and columns of the map on which the spotlight begins, or {}.
+
+    on_move hears one of MOVES, on_follow the step and the last shown answer elsewhere."""
 
     def move() -> None:
         said = st.session_state[KEY].get("move")
@@ -57,6 +60,7 @@ def presenter(
             "steps": steps,
             "shown": shown,
             "minutes": minutes,
+            "spot": spot or None,
         },
         on_move_change=move,
         on_follow_change=follow,

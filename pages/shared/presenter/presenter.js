@@ -2,10 +2,15 @@
 //
 // Clickers send PageDown and PageUp, some of them "." or "b" for a black screen. Two windows of one browser agree through
 // a BroadcastChannel: the one that presents says where it is, the one with the notes says what its keys ask for.
+//
+// The words of a step fit the screen: their type shrinks as far as a room can still read it, and what then is left
+// scrolls under a bar of its own.
 
 const KEYS_TOLD =
-  "Page down or right: on. Page up or left: back. O: spotlight, [ and ] its size. B: black. F: full screen. T: clock. Esc: leave.";
-const SPOT = { least: 60, most: 600, step: 40 };
+  "Page down or right: on. Page up or left: back. Down and up: scroll the words. O: spotlight, [ and ] its size. B: black. F: full screen. T: clock. Esc: leave.";
+const SPOT = { least: 60, most: 600, step: 40, away: 24 }; // away: so far the pointer goes before the light follows it
+const FITS = [1, 0.95, 0.9, 0.85, 0.8, 0.75, 0.7, 0.65];
+const WORDS = ".st-key-headwater_words";
 
 function make(parent, tag, name, text) {
   const element = parent.appendChild(document.createElement(tag));
@@ -70,10 +75,16 @@ class Presenter {
     this.onKey = (event) => this.keyDown(event);
     this.onPoint = (event) => {
       this.point = { x: event.clientX, y: event.clientY };
+      const from = this.partFrom;
+      if (from && Math.hypot(this.point.x - from.x, this.point.y - from.y) > SPOT.away) this.partFrom = null;
       if (this.shade === "spot") this.drawShade();
     };
+    this.onSize = () => this.fit();
+    this.watcher = new MutationObserver(this.onSize);
     window.addEventListener("keydown", this.onKey, { capture: true });
     window.addEventListener("pointermove", this.onPoint);
+    window.addEventListener("resize", this.onSize);
+    this.watcher.observe(document.querySelector(".stMain") ?? document.body, { childList: true, characterData: true, subtree: true });
     this.ticking = setInterval(() => this.tick(), 500);
   }
 
@@ -94,6 +105,7 @@ class Presenter {
     this.leaveButton.hidden = !showing;
     this.place.textContent = `step ${data.step} of ${data.steps}`;
     this.tick();
+    this.fit();
     if (showing) this.tellWhere();
     else this.channel.postMessage({ sort: "where?", lesson: data.lesson });
   }
@@ -123,12 +135,34 @@ class Presenter {
     }
   }
 
+  /** The largest type with which the words of the step fit the screen. */
+  fit() {
+    const words = document.querySelector(WORDS);
+    if (!words || this.data?.role !== "show") return;
+    const shown = `${window.innerWidth} ${window.innerHeight} ${words.textContent}`;
+    if (words.headwaterFitted === shown) return;
+    words.headwaterFitted = shown;
+    for (const size of FITS) {
+      words.style.setProperty("--fit", size);
+      if (words.scrollHeight <= words.clientHeight + 1) break;
+    }
+  }
+
+  scroll(by) {
+    document.querySelector(WORDS)?.scrollBy({ top: by, behavior: "smooth" });
+  }
+
   keyDown(event) {
     const typing = event.composedPath()[0]?.closest?.("input:not([type=radio]), textarea, select, [contenteditable]");
     if (typing || event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
     const inMap = event.composedPath().some((node) => node.getAttribute?.("role") === "application");
     const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
-    const arrows = { ArrowRight: () => this.move("forward"), ArrowLeft: () => this.move("back") };
+    const arrows = {
+      ArrowRight: () => this.move("forward"),
+      ArrowLeft: () => this.move("back"),
+      ArrowDown: () => this.scroll(120),
+      ArrowUp: () => this.scroll(-120),
+    };
     const others = {
       PageDown: () => this.move("forward"),
       PageUp: () => this.move("back"),
@@ -151,19 +185,34 @@ class Presenter {
   }
 
   resize(by) {
-    this.radius = Math.min(Math.max(this.radius + by, SPOT.least), SPOT.most);
+    if (this.partFrom) this.wider += by;
+    else this.radius = Math.min(Math.max(this.radius + by, SPOT.least), SPOT.most);
     this.drawShade();
   }
 
+  /** The light begins on the part that the lesson names, and follows the pointer once that moves. */
   toggle(shade) {
     this.shade = this.shade === shade ? null : shade;
+    this.partFrom = this.shade === "spot" ? this.point : null;
+    this.wider = 0;
     this.drawShade();
+  }
+
+  /** Where the part that the lesson names is on the screen; null where it names none or its map is not there. */
+  namedPart() {
+    if (!this.partFrom || !this.data.spot) return null;
+    const asked = { ...this.data.spot, place: null };
+    window.dispatchEvent(new CustomEvent("headwater-where", { detail: asked }));
+    if (!asked.place) return null;
+    const { left, top, right, bottom } = asked.place;
+    const reach = (length) => Math.max(SPOT.least / 2, 0.75 * length + this.wider);
+    return { x: (left + right) / 2, y: (top + bottom) / 2, across: reach(right - left), down: reach(bottom - top) };
   }
 
   drawShade() {
     this.over.style.display = this.shade ? "block" : "none";
-    const { x, y } = this.point;
-    const hole = `radial-gradient(circle ${this.radius}px at ${x}px ${y}px, transparent 97%, rgba(0, 0, 0, 0.78) 100%)`;
+    const { x, y, across, down } = this.namedPart() ?? { ...this.point, across: this.radius, down: this.radius };
+    const hole = `radial-gradient(ellipse ${across}px ${down}px at ${x}px ${y}px, transparent 97%, rgba(0, 0, 0, 0.78) 100%)`;
     this.over.style.background = this.shade === "black" ? "#000000" : hole;
     this.over.dataset.shade = this.shade ?? "";
     this.spotButton.setAttribute("aria-pressed", this.shade === "spot");
@@ -182,6 +231,7 @@ class Presenter {
   }
 
   tick() {
+    if (this.partFrom) this.drawShade(); // the map may have come or moved meanwhile
     if (!this.clock) return;
     const stopped = this.clock.state.running ? "" : " (stopped)";
     this.time.textContent = `${clockText(this.clock.milliseconds)} of ${this.data.minutes} min${stopped}`;
@@ -194,6 +244,8 @@ class Presenter {
     this.bar.remove();
     window.removeEventListener("keydown", this.onKey, { capture: true });
     window.removeEventListener("pointermove", this.onPoint);
+    window.removeEventListener("resize", this.onSize);
+    this.watcher.disconnect();
   }
 }
 
