@@ -126,7 +126,9 @@ ASKED = st.tuples(st.integers(0, 2), st.lists(PARTS, max_size=5), PARAMETERS, AN
 def request_is_answered(served, asked) -> None:
     which, parts, parameters, cookie = asked
     id = (*served.ids, "x" * 24)[which]
-    path = "/".join(quote(part.encode("utf-8", "surrogatepass"), safe="") for part in (id, *parts))
+    texts = [quote(part.encode("utf-8", "surrogatepass"), safe="") for part in (id, *parts)]
+    # A client would walk up at ".." and ask for another address; here it arrives.
+    path = "/".join(text.replace(".", "%2E") if text in (".", "..") else text for text in texts)
     given_parameters = {
         name.encode("utf-8", "replace").decode(): value.encode("utf-8", "replace").decode()
         for name, value in parameters.items()

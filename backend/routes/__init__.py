@@ -5,6 +5,8 @@ One file per handler. Handlers are plain functions, which the server runs in thr
 
 from __future__ import annotations
 
+import re
+
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
@@ -35,11 +37,17 @@ def routes(open_analysis: OpenAnalysis, prefixes: tuple[str, ...] = ("",)) -> li
         Route("/{id}/grid.png", grid(open_analysis), methods=METHODS),
         Route("/{id}/analysis.duckdb", file(open_analysis), methods=METHODS),
         Route("/{id}/{table}.{form}", tables(open_analysis), methods=METHODS),
-        Route("/{rest:path}", Unknown()),
+        _anything(Route("/{rest:path}", Unknown())),
     ]
     harmless = [Middleware(Harmless)]
-    mounted = [Mount(f"{prefix}/data", routes=handlers, middleware=harmless) for prefix in prefixes]
+    mounted = [_anything(Mount(f"{prefix}/data", routes=handlers, middleware=harmless)) for prefix in prefixes]
     return [*mounted, *(Route(f"{prefix}/data", Unknown(), middleware=harmless) for prefix in prefixes)]
+
+
+def _anything(route: Route | Mount) -> Route | Mount:
+    """The same route, which now takes line breaks for characters of a path: else they lead out of /data."""
+    route.path_regex = re.compile(route.path_regex.pattern, re.DOTALL)
+    return route
 
 
 class Unknown:

@@ -78,7 +78,19 @@ def test_a_private_analysis_is_there_for_its_owner_only(served, path):
 
 @pytest.mark.parametrize(
     "path",
-    ["", "/", "/nothing", "/a/b/c/d/e", "/{id}/map/self/0", "/{id}/secrets.txt", "/{id}/grid/self/0.jpg", "/{id}"],
+    [
+        "",
+        "/",
+        "/nothing",
+        "/%0A",
+        "/a%0Ab/c",
+        "/{id}/%0D%0A0",
+        "/a/b/c/d/e",
+        "/{id}/map/self/0",
+        "/{id}/secrets.txt",
+        "/{id}/grid/self/0.jpg",
+        "/{id}",
+    ],
 )
 @pytest.mark.parametrize("prefix", ["", "/tools/attention"])
 def test_what_does_not_exist_answers_404_as_json(served, prefix, path):
