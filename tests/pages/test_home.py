@@ -195,6 +195,25 @@ def test_pins_and_tags_are_kept(open_page, library, texts):
     assert any("pinned" in text and "sinks · long" in text for text in texts(app).plain)
 
 
+def test_what_was_made_of_a_private_analysis_is_shown_as_private_and_cannot_be_shared(
+    open_page, library, texts, monkeypatch
+):
+    source = store(library.folder, title="the source", owner="b" * 32)
+    again = store(library.folder, title="read again", owner="b" * 32, made_of=(source,))
+    for module in ("library_row", "library_list"):
+        monkeypatch.setattr(f"pages.shared.panels.{module}.owner", lambda: "b" * 32)
+    app = open_page()
+    assert not any(text.startswith("private · ") for text in texts(app).plain)
+    key = "headwater_visibility_"
+    next(box for box in app.selectbox if box.key == key + source).select("private").run()
+    assert [text.startswith("private · ") for text in texts(app).plain].count(True) == 2
+    choice = next(box for box in app.selectbox if box.key == key + again)
+    assert choice.value == "private"
+    choice.select("listed").run()
+    assert any("made of a private analysis" in text for text in texts(app).plain)
+    assert next(box for box in app.selectbox if box.key == key + again).value == "private"
+
+
 def test_only_who_ran_it_may_hide_or_delete_it(open_page, library, texts, monkeypatch):
     mine = store(library.folder, title="mine", owner="b" * 32)
     app = open_page()
