@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from backend.store import Analysis
-from pages.shared.frame import frame, opened
+from pages.shared.frame import frame, more_selectors, opened
 from pages.shared.head_grid import tell_labels
 from pages.shared.hints import hints
 from pages.shared.panels.atlas_data import labels_sentence, quick_labels
@@ -21,11 +21,11 @@ from pages.shared.panels.head_values import head_values
 from pages.shared.panels.maps_beside import compare, fit_beside, pinned_heads, toggle_pin
 from pages.shared.panels.ranked_heads import ranked_heads
 from pages.shared.panels.readable import readable
-from pages.shared.panels.selectors import ALL
 from pages.shared.panels.sink_free_values import shown_values
 from pages.shared.picture_first import after_picture
 from pages.shared.view_state import ViewState
 
+FIRST, THEN = ("kind", "layer", "head"), ("measure", "sinkfree")  # selectors before and after the picture
 HINTS = (
     "Click a small map to see that head large. The arrow keys walk through heads and layers; ? lists all keys.",
     "Click a cell or a word: its row is drawn as bars and colours the text. Pointing at a cell tells its weight, its "
@@ -72,9 +72,8 @@ def numbers(state: ViewState, analysis: Analysis, exact: bool) -> None:
             exact_again(state, analysis)
 
 
-state = frame("heads", selectors=(*ALL, "sinkfree"), own=fit_beside)
+state = frame("heads", selectors=FIRST, whole=False, own=fit_beside)
 analysis = opened(state)
-hints("heads", HINTS)
 exact = False
 with readable():
     exact = state.head in analysis.exact_heads(state.layer, state.kind)
@@ -84,6 +83,8 @@ with readable():
     st.text(f"Where does each head look? {model_sentence(importance, sinkfree=state.without_sinks())}")
 pictures(state, analysis, exact)
 after_picture()
+more_selectors(state, THEN)
+hints("heads", HINTS)
 with readable():
     values, told = shown_values(state, analysis)
     if told:
@@ -91,7 +92,7 @@ with readable():
     st.text(head_sentence(values, state.layer, state.head, sinkfree=values.sinkfree))
     given = labels_sentence(state, analysis)
     if given:
-        st.text(given)
+        st.text(f"With sinks: {given}" if state.without_sinks() else given)
 numbers(state, analysis, exact)
 head_parts(state, analysis)
 with readable():

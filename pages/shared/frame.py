@@ -26,7 +26,7 @@ from pages.shared.menu import PAGES, menu
 from pages.shared.opened import kept_by_study, open_for, outline, owner, shelf
 from pages.shared.panels.badge import badge
 from pages.shared.panels.library_row import forget_told
-from pages.shared.panels.selectors import ALL
+from pages.shared.panels.selectors import ALL, choice_of_analysis
 from pages.shared.panels.selectors import selectors as draw_selectors
 from pages.shared.view_state import Outline, ViewState, fit, fit_part, to_query, without_defaults
 
@@ -44,11 +44,13 @@ def frame(
     parts: Mapping[str, str] | None = None,
     prefers: Callable[[Analysis], bool] | None = None,
     own: Callable[[ViewState, Analysis], tuple[ViewState, list[str]]] | None = None,
+    whole: bool = True,
 ) -> ViewState:
     """Draws the frame of a page that shows one analysis; returns the fitted view, ends the run where there is none.
 
     parts: name -> title of those of which the page shows one at a time, the default first. prefers: which of the
-    bundled analyses is shown where the address names none. own: fits the parameters that the page adds."""
+    bundled analyses is shown where the address names none. own: fits the parameters that the page adds.
+    whole: False where the page draws more selectors itself, once its picture is there (`more_selectors`)."""
     _configure(page)
     forget_told()
     wanted, notices = read(page)
@@ -70,7 +72,8 @@ def frame(
     query = _address(state, has, chosen=chosen)
     _head(page, state, found, {"analysis": analysis.id, **query})
     _say(notices + more + of_parts)
-    draw_selectors(state, has, shelf().entries(owner())[:OFFERED], selectors)
+    choice_of_analysis(state, shelf().entries(owner())[:OFFERED])
+    draw_selectors(state, has, (*selectors, "look") if whole else selectors)
     write(page, replace(state, analysis=query.get("analysis")), query)
     st.session_state[ANALYSIS] = analysis
     return state
@@ -93,6 +96,11 @@ def plain_frame(page: str, fitted: Fitted | None = None, showing: Showing | None
     _say(notices)
     write(page, state, to_query(state))
     return state
+
+
+def more_selectors(state: ViewState, wanted: tuple[str, ...]) -> None:
+    """Selectors that a page draws after its picture, which would come later beside them; the look is the last."""
+    draw_selectors(state, outline(opened(state)), (*wanted, "look"))
 
 
 def opened(state: ViewState) -> Analysis:

@@ -12,12 +12,18 @@ ALL = ("kind", "layer", "head", "measure")
 KEY = "headwater_choose_"
 
 
-def selectors(state: ViewState, has: Outline, entries: list[Entry], wanted: tuple[str, ...] = ALL) -> None:
-    """Draws the selectors that a page wants. A kind is offered only where there is more than one.
-
-    "sinkfree" offers the view without sinks, off until chosen; "sinkfree_on" the same, on until chosen."""
+def choice_of_analysis(state: ViewState, entries: list[Entry]) -> None:
+    """Draws the list of analyses."""
     with st.sidebar:
         _analysis(state, entries)
+
+
+def selectors(state: ViewState, has: Outline, wanted: tuple[str, ...] = ALL) -> None:
+    """Draws the selectors that a page wants. A kind is offered only where there is more than one.
+
+    "sinkfree" offers the view without sinks, off until chosen; "sinkfree_on" the same, on until chosen; "look" palette
+    and theme."""
+    with st.sidebar:
         layers = has.sites[state.kind]
         if "kind" in wanted and len(has.sites) > 1:
             _choice("Kind", "kind", list(has.sites), state.kind)
@@ -30,11 +36,14 @@ def selectors(state: ViewState, has: Outline, entries: list[Entry], wanted: tupl
             _choice("Measure", "measure", names, state.measure, lambda name: name.replace("_", " "))
         if "sinkfree" in wanted or "sinkfree_on" in wanted:
             _sink_free(state, default="sinkfree_on" in wanted)
-        with st.expander("Look"):
-            _choice("Palette", "palette", list(PALETTES), state.palette)
-            _choice(
-                "Theme", "theme", list(THEMES), state.theme, lambda name: "as the browser" if name == "auto" else name
-            )
+        if "look" in wanted:
+            _look(state)
+
+
+def _look(state: ViewState) -> None:
+    with st.expander("Look"):
+        _choice("Palette", "palette", list(PALETTES), state.palette)
+        _choice("Theme", "theme", list(THEMES), state.theme, lambda name: "as the browser" if name == "auto" else name)
 
 
 def _analysis(state: ViewState, entries: list[Entry]) -> None:
