@@ -146,7 +146,8 @@ class NeedleSweep(StudyDefinition):
     version = 2
 
     def subject(self, parameters: Parameters) -> str:
-        return f"{min(parameters.lengths):,} to {max(parameters.lengths):,} tokens"
+        low, high = min(parameters.lengths), max(parameters.lengths)
+        return f"{low:,} tokens" if low == high else f"{low:,} to {high:,} tokens"
 
     def plan(self, model: LoadedModel, parameters: Parameters) -> Plan:
         if not model.predicts_next or {layer.kind for layer in attention_layers(model)} != {"self"}:

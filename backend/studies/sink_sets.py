@@ -130,7 +130,8 @@ class SinkSets(StudyDefinition):
         seconds = 0.1 * len(sizes) * (1 + len(parameters.lengths)) + tokens / speed(model)
         memory = 2 * estimate(model, max(longest, 2), Options(exact_maps="none")).memory_mb
         left = f" · {len(parameters.left_out)} lines left out" if parameters.left_out else ""
-        words = f"{len(sizes)} prompts of {min(sizes)} to {longest:,} tokens · about {duration(seconds)}{left}"
+        span = f"{longest:,}" if min(sizes) == longest else f"{min(sizes):,} to {longest:,}"
+        words = f"{len(sizes)} prompts of {span} tokens · about {duration(seconds)}{left}"
         return Plan(len(sizes), max(longest, 1), seconds, memory, 1.0, words)
 
     def run(self, model: LoadedModel, parameters: Parameters, number: int, where: Surroundings) -> RunResult:

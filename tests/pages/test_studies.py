@@ -237,6 +237,6 @@ def test_the_heat_chart_leaves_out_what_has_no_value():
         {"layer": 7, "head": 0, "value": 0.1},
         {"layer": 7, "head": 1, "value": 0.2},
     ]
-    assert chart["title"]["text"] == "Induction; 1 heads without a value are blank"
+    assert chart["title"]["text"] == "Induction; 1 undefined (blank)"
     assert chart["layer"][1]["data"]["values"] == [{"layer": 7, "head": 1}]
     assert layer_head_heat([0], np.full((1, 2), np.nan), title="x").to_dict()["layer"][0]["data"]["values"] == []

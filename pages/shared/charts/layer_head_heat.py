@@ -33,7 +33,7 @@ def layer_head_heat(
         if np.isfinite(value)
     ]
     blank = values.size - len(cells)
-    note = f"; {blank} heads without a value are blank" if blank else ""
+    note = f"; {blank} undefined (blank)" if blank else ""
     heads = list(range(values.shape[1]))
     x = alt.X("head:O", title="head", scale=alt.Scale(domain=heads), axis=alt.Axis(labelAngle=0))
     y = alt.Y("layer:O", title="layer", scale=alt.Scale(domain=[int(layer) for layer in layers]))

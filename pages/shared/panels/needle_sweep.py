@@ -42,9 +42,13 @@ def parameters() -> Parameters | None:
     cue = st.text_input("How the answer begins (may be empty)", plain.cue, key=KEY + "cue", max_chars=200)
     answer = st.text_input("Answer (words of the needle)", plain.answer, key=KEY + "answer", max_chars=200)
     with st.expander("Text and look-alikes of your own"):
-        hay = st.text_area("Text that hides it (left empty: prose written for Headwater)", key=KEY + "hay")
+        hay = st.text_area(
+            "Text that hides it (left empty: prose written for Headwater)", key=KEY + "hay", max_chars=500_000
+        )
         others = st.text_area(
-            "Look-alikes, one a line (left empty: as many of Headwater's as above)", key=KEY + "others"
+            "Look-alikes, one a line (left empty: as many of Headwater's as above)",
+            key=KEY + "others",
+            max_chars=10_000,
         )
     try:
         return Parameters(
