@@ -27,6 +27,7 @@ from backend.studies.definition import Column, Plan, Row, RunResult, StudyDefini
 MOST_TOKENS_MASKED = 4096  # a pattern run holds the mask of one layer, heads x tokens x tokens
 MOST_NEW_TOKENS = 128
 RUN_SECONDS = 0.3  # what a run takes however short the text is
+HEAD_SECONDS, CELL_SECONDS = 0.004, 3e-8  # of making the mask of one head, and for each of its cells
 
 
 @dataclass(frozen=True)
@@ -150,7 +151,8 @@ class PolicySweep(StudyDefinition):
         full = work(model, length) / speed(model)
         judging = full * (length - parameters.n) / length + RUN_SECONDS
         runs = parameters.choices
-        seconds = full * 2 + sum(full * 4 if kind == "pattern" else judging + full / 2 for kind, _, _ in runs)
+        masks = sum(one.heads for one in layers) * (HEAD_SECONDS + CELL_SECONDS * length**2)
+        seconds = full * 2 + sum(full * 2 + masks if kind == "pattern" else judging + full / 2 for kind, _, _ in runs)
         wide = sum(one.heads * one.head_dim + one.key_heads * (one.head_dim + one.value_dim) for one in layers)
         memory = 4 * (wide * length + 3 * (length - parameters.n) * model.config.vocab_size)
         memory += max(one.heads for one in layers) * length**2 * (9 if parameters.patterns else 0)
