@@ -4,11 +4,15 @@ import ast
 import html
 
 import pytest
+from transformers import ViTImageProcessorPil
 
 from backend.models import LoadedModel
+from backend.options import Options
 from backend.pipeline import analyse
+from backend.prompts import Prompt
 from backend.store import Library
-from tests.backend import tiny, tiny_more
+from tests.backend import tiny, tiny_media, tiny_more, tiny_pictures
+from tests.backend.test_media import picture, sound, whisper
 from tests.conftest import ROOT
 from tests.stored import HOSTILE, store
 
@@ -34,6 +38,20 @@ def run(library, family: str) -> str:
     return analyse(model, TOKENS, library=Library(library)).id
 
 
+def see(library, what: str) -> str:
+    """A picture alone, a picture with its text, or a sound."""
+    processor, prompt = None, Prompt(image=picture())
+    if what == "picture":
+        model, processor = tiny_media.picture_model("vit"), ViTImageProcessorPil(size={"height": 32, "width": 32})
+    elif what == "picture_text":
+        (model, processor), prompt = tiny_pictures.build("gemma3"), Prompt(text="the cat sat", image=picture())
+    else:
+        heard = whisper()
+        return analyse(heard, Prompt(audio=sound(0.5)), library=Library(library), options=Options(new_tokens=4)).id
+    loaded = LoadedModel.wrap(model, name=f"tiny-{what}", processor=processor)
+    return analyse(loaded, prompt, library=Library(library), options=Options(keep_media=True)).id
+
+
 @pytest.fixture(scope="module")
 def odd(tmp_path_factory):
     """name -> id of analyses in one folder."""
@@ -50,14 +68,16 @@ def odd(tmp_path_factory):
         "learned_sinks": run(library, "gpt_oss"),
         "own_softmax": run(library, "bloom"),
         "encoder_decoder": run(library, "t5"),
+        **{what: see(library, what) for what in ("picture", "picture_text", "sound")},
     }
 
 
 ANALYSES = (
     *("hostile", "one_token", "two_tokens", "pooled_only", "hybrid", "unlike_heads"),
     *("two_sided", "windowed", "learned_sinks", "own_softmax", "encoder_decoder"),
+    *("picture", "picture_text", "sound"),
 )
-SWITCHED = ("encoder_decoder", "own_softmax", "learned_sinks")
+SWITCHED = ("encoder_decoder", "own_softmax", "learned_sinks", "picture_text")
 WALK = [(page, part) for page in PAGES for part in ("", *parts_of(page))]
 
 

@@ -40,7 +40,14 @@ def test_a_link_shows_its_head_window_and_look(open_page, library):
     assert shown["map"] == f"data/{library.plain}/map/self/1/2"
     assert shown["window"] == {"rows": [3, 9], "columns": [0, 7]}
     assert shown["cell"] == {"query": 5, "key": 2}
-    assert shown["look"] == {"scale": "log", "how": "mean", "hide": True, "direction": "from", "threshold": 0.0}
+    assert shown["look"] == {
+        "scale": "log",
+        "how": "mean",
+        "hide": True,
+        "fold": False,
+        "direction": "from",
+        "threshold": 0.0,
+    }
     assert shown["shape"] == [40, 40] and shown["exact"] is True and shown["note"] == ""
     assert told(app, "headwater_head_grid")["selected"] == {"layer": 1, "head": 2}
     assert "Where query 5 “" in plain(app)
@@ -73,7 +80,7 @@ def test_an_unknown_look_in_the_link_is_the_plain_one(open_page, library):
     wrong = {"scale": "<b>", "how": "median", "grid": "x", "direction": "up", "hide": "2"}
     app = open_page("heads", analysis=library.plain, **wrong)
     assert not app.exception
-    look = {"scale": "root", "how": "mean", "hide": False, "direction": "from", "threshold": 0.0}
+    look = {"scale": "root", "how": "mean", "hide": False, "fold": False, "direction": "from", "threshold": 0.0}
     assert told(app, "headwater_map_viewer")["look"] == look
     assert told(app, "headwater_head_grid")["mode"] == "maps"
 

@@ -38,7 +38,9 @@ def test_an_unknown_look_is_the_plain_one(value):
 
 
 def test_a_known_look_is_taken():
-    assert read_look({"scale": "log", "how": "max", "hide": True, "direction": "to"}) == Look("log", "max", True, "to")
+    assert read_look({"scale": "log", "how": "max", "hide": True, "direction": "to"}) == Look(
+        "log", "max", True, False, "to"
+    )
 
 
 @pytest.mark.parametrize("span", [None, [0, 9], [3, 3], [5, 2], [-1, 4], [0, 10], [0.5, 3], ["0", "3"], [1], {"a": 1}])

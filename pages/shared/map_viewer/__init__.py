@@ -25,6 +25,7 @@ SCRIPTS = (
     "dom.js",
     "colour.js",
     "tiles.js",
+    "bands.js",
     "axes.js",
     "text.js",
     "paint.js",
@@ -60,6 +61,7 @@ class Look:
     scale: str = SCALES[0]  # square root, linear, log, each row by its own largest weight in the window, or by rank
     how: str = HOWS[0]  # what a block of many cells shows from afar: their mean or their largest
     hide: bool = False  # sink columns are left out of colours and scale
+    fold: bool = False  # so are the columns of a picture among words
     direction: str = DIRECTIONS[0]  # the text shows attention from the token (its row) or to it (its column)
     threshold: float = 0.0  # weights below it are drawn like zero
 
@@ -152,6 +154,7 @@ class MapView:
                 "scale": self.look.scale,
                 "how": self.look.how,
                 "hide": self.look.hide,
+                "fold": self.look.fold,
                 "direction": self.look.direction,
                 "threshold": self.look.threshold,
             },
@@ -217,6 +220,7 @@ def read_look(value: dict) -> Look:
         scale=value["scale"] if value.get("scale") in SCALES else plain.scale,
         how=value["how"] if value.get("how") in HOWS else plain.how,
         hide=value.get("hide") is True,
+        fold=value.get("fold") is True,
         direction=value["direction"] if value.get("direction") in DIRECTIONS else plain.direction,
         threshold=_threshold(value.get("threshold")),
     )

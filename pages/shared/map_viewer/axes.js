@@ -79,7 +79,9 @@ function drawAxes(context, plot, view, tokens, theme, sizes) {
   const keys = axisLabels(view[2], view[3], plot.x, plot.width, sizes.step);
   const room = { key: plot.y - BAND - 8, query: plot.x - BAND - 8 };
   const keysNumbered = numbered(context, tokens.key, keys, room.key);
+  const named = { key: namedBands(tokens.key, view[2], view[3]), query: namedBands(tokens.query, view[0], view[1]) };
   for (const { index, at } of keys.labels) {
+    if (within(named.key, index)) continue;
     tick(context, at, plot.y - BAND - 5, at, plot.y - BAND - 1);
     context.save();
     context.translate(at, plot.y - BAND - 7);
@@ -92,6 +94,7 @@ function drawAxes(context, plot, view, tokens, theme, sizes) {
   const queriesNumbered = numbered(context, tokens.query, queries, room.query);
   context.textAlign = "right";
   for (const { index, at } of queries.labels) {
+    if (within(named.query, index)) continue;
     tick(context, plot.x - BAND - 5, at, plot.x - BAND - 1, at);
     context.fillText(axisText(context, tokens.query, index, queriesNumbered, room.query), plot.x - BAND - 7, at);
   }

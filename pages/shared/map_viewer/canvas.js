@@ -53,7 +53,8 @@ class MapCanvas {
   }
 
   hidden(pane = this.pane) {
-    return this.hides ? [...pane.sinks] : [];
+    const sinks = this.hides ? [...pane.sinks] : [];
+    return this.look.fold ? [...new Set([...sinks, ...pictureKeys(this.tokens.key)])] : sinks;
   }
 
   // ---------------------------------------------------------------- geometry
@@ -256,7 +257,8 @@ class MapCanvas {
     const { plot, view, theme, sizes } = this;
     drawAxes(context, plot, view, this.tokens, theme, sizes);
     drawBands(context, plot, view, this.tokens);
-    drawHiddenMarks(context, plot, view, this.hidden(pane), theme);
+    drawBandNames(context, plot, view, this.tokens, theme, sizes);
+    drawHiddenMarks(context, plot, view, this.hides ? pane.sinks : [], theme);
     const { scale, ramp } = this.paintOf(pane);
     drawColourBar(context, plot, scale, ramp, theme, sizes);
   }
@@ -358,7 +360,7 @@ class MapCanvas {
     const overview = pane.overview(this.store);
     if (!overview) return;
     const side = this.mini.clientWidth || MINI;
-    const key = [this.ramp.name, this.ramp.background, this.hides].join("|");
+    const key = [this.ramp.name, this.ramp.background, this.hides, this.look.fold].join("|");
     if (!overview.mini || overview.miniKey !== key) {
       const { low, high, size } = weightRange([overview], this.whole(), this.hidden(pane));
       const scale = pane.minus ? makeDifferenceScale("root", size) : makeScale("root", low, high);

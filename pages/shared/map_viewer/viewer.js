@@ -17,6 +17,7 @@ const KEYS_SAID =
 const LEAST_THRESHOLD = 1e-4; // the slider runs from there to 1, by equal factors
 const LOOKS = [["zero", "zero"], ["unseen", "not visible"], ["nan", "not a number"], ["infinite", "infinite"]];
 
+const FOLD_SAID = "Leave the picture's columns out of colour and scale; a click on its name beside the map does it too";
 const HINT = "Point at the map for a weight, its rank and what uniform attention would give. The wheel zooms, a drag moves, a click keeps the cell.";
 const TOLD = {
   Colour:
@@ -48,6 +49,7 @@ class MapViewer extends MapCanvas {
     this.scaleButtons = this.choice("Colour", SCALES, (value) => this.setLook({ scale: value }));
     this.howButtons = this.choice("From afar", HOWS, (value) => this.setLook({ how: value }));
     this.sinkButton = this.button("Hide sinks", () => this.setLook({ hide: !this.look.hide }));
+    this.foldButton = this.button("Leave out picture", () => this.setLook({ fold: !this.look.fold }), FOLD_SAID);
     const zoom = make("div", "hw-zoom");
     zoom.append(
       this.button("−", () => this.zoomAt(2), "Zoom out"),
@@ -55,7 +57,7 @@ class MapViewer extends MapCanvas {
       this.button("All", () => this.setView(this.whole()), "Show the whole map"),
     );
     this.saver = new Saver(this);
-    const colours = [this.scaleButtons.element, this.howButtons.element, this.sinkButton, this.thresholdChoice()];
+    const colours = [this.scaleButtons.element, this.howButtons.element, this.sinkButton, this.foldButton, this.thresholdChoice()];
     this.bar.append(...colours, zoom, this.saver.element);
     this.left = make("div", "hw-left");
     this.maps = make("div", "hw-maps");
@@ -337,6 +339,9 @@ class MapViewer extends MapCanvas {
     this.sinkButton.disabled = !some || sinkFree;
     const hiding = sinkFree ? "“Without sinks” leaves them out" : "Leaves the sink columns out of colour and scale";
     this.sinkButton.title = some ? hiding : "This head has no sink column";
+    const pictures = pictureKeys(this.tokens.key).length;
+    this.foldButton.style.display = pictures ? "" : "none";
+    this.foldButton.setAttribute("aria-pressed", this.look.fold);
     const { threshold } = this.look;
     const place = threshold > 0 ? Math.round(40 * (1 - Math.log(threshold) / Math.log(LEAST_THRESHOLD))) : 0;
     if (this.threshold.value !== String(place)) this.threshold.value = place;
@@ -344,7 +349,8 @@ class MapViewer extends MapCanvas {
     this.threshold.setAttribute("aria-valuetext", said);
     this.thresholdSaid.textContent = said;
     const below = `Weights below ${shortNumber(threshold)} are drawn like zero.`;
-    const notes = [this.data.note, this.sinkNote(sinks), threshold > 0 ? below : ""];
+    const folded = this.look.fold && pictures ? `The picture's ${pictures} keys are in no colour and no scale.` : "";
+    const notes = [this.data.note, this.sinkNote(sinks), folded, threshold > 0 ? below : ""];
     this.note.textContent = notes.filter(Boolean).join(" ");
   }
 
@@ -632,8 +638,17 @@ class MapViewer extends MapCanvas {
     this.drag = null;
     if (!drag || event.type === "pointercancel") return;
     if (drag.box && drag.moved) this.zoomToBox(drag.box);
-    else if (!drag.moved) this.pick(this.hit(...this.at(event)));
+    else if (!drag.moved) this.click(this.hit(...this.at(event)));
     this.drawOver();
+  }
+
+  /** On the name of a picture beside the map: its columns are left out, or taken in again. Else a cell is marked. */
+  click(cell) {
+    const [r0, r1, c0, c1] = this.view;
+    const key = cell?.row === null && within(namedBands(this.tokens.key, c0, c1), cell.column);
+    const query = cell?.column === null && within(namedBands(this.tokens.query, r0, r1), cell.row);
+    if (key || query) this.setLook({ fold: !this.look.fold });
+    else this.pick(cell);
   }
 
   pinch() {

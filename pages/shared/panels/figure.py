@@ -35,6 +35,7 @@ def figure(
     on_pick: Callable[[], None] | None = None,
     pick: str | None = None,
     offered: bool = False,
+    own_size: bool = False,
 ) -> None:
     """Draws one figure.
 
@@ -43,15 +44,15 @@ def figure(
     measured; both plain text. terms: names of statistics or terms (backend/terms). query: the SELECT that gives the
     table. on_pick: called after a click on the selection named `pick`; the click is in
     st.session_state[f"{key}_chart"].selection[pick]. offered: a picture that the caller draws can be saved by this key.
+    own_size: the chart keeps its width instead of taking the page's.
     """
     if KEY.fullmatch(key) is None:
         raise ValueError(f"key: expected small letters, digits and underscores, got {key!r}.")
     with st.container(key=key, gap="small"):
-        if chart is not None and on_pick is not None:
-            spec = spec_of(chart)
-            st.vega_lite_chart(spec=spec, key=f"{key}_chart", on_select=on_pick, selection_mode=pick, alt=sentence)
-        elif chart is not None:
-            st.vega_lite_chart(spec=spec_of(chart), key=f"{key}_chart", alt=sentence)
+        more = {"on_select": on_pick, "selection_mode": pick} if on_pick is not None else {}
+        more |= {"width": "content"} if own_size else {}
+        if chart is not None:
+            st.vega_lite_chart(spec=spec_of(chart), key=f"{key}_chart", alt=sentence, **more)
         for text in (sentence, note):
             if text:
                 st.text(text)

@@ -78,7 +78,7 @@ def _head(name: str) -> tuple[int, int]:
 
 def look_of(state: ViewState) -> Look:
     """The look in the address; the parameters are the fields of Look."""
-    return read_look({**dict(state.extra), "hide": state.more("hide") == "1"})
+    return read_look({**dict(state.extra), **{name: state.more(name) == "1" for name in ("hide", "fold")}})
 
 
 def _take_look(look: Look) -> None:

@@ -8,11 +8,13 @@ from backend.store import Analysis
 from pages.shared.address import select
 from pages.shared.panels.atlas_card import atlas_card
 from pages.shared.panels.atlas_labels import atlas_labels
+from pages.shared.panels.head_align import has_two_texts, head_align
 from pages.shared.panels.head_bertviz import head_bertviz
 from pages.shared.panels.head_generation import head_generation
 from pages.shared.panels.head_lines import head_lines
 from pages.shared.panels.head_notes import head_notes
 from pages.shared.panels.head_page import head_page
+from pages.shared.panels.head_picture import has_picture, head_picture
 from pages.shared.panels.head_probe import head_probe
 from pages.shared.panels.head_text import head_text
 from pages.shared.panels.heads_alike import heads_alike
@@ -30,11 +32,15 @@ WITH_SINKS = {  # why the numbers of the others are with sinks whatever it says
     "bertviz": "BertViz's views draw the model's own weights.",
     "probe": "the study counts whole rows.",
     "page": "the file holds the model's own maps.",
+    "picture": "patches are coloured by the model's own weights.",
+    "align": "coverage and alignment are of whole rows.",
 }
 PARTS = {  # name in the address -> words, what draws it
     "labels": ("Labels", atlas_labels),
     "card": ("This head", atlas_card),
     "alike": ("Alike", heads_alike),
+    "picture": ("Picture", head_picture),
+    "align": ("Alignment", head_align),
     "text": ("Text", head_text),
     "lines": ("Lines", head_lines),
     "bertviz": ("BertViz", head_bertviz),
@@ -44,6 +50,8 @@ PARTS = {  # name in the address -> words, what draws it
     "page": ("As a page", head_page),
 }
 
+ONLY_WHERE = {"picture": has_picture, "align": has_two_texts}  # parts that not every analysis has
+
 
 def head_parts(state: ViewState, analysis: Analysis) -> None:
     """Draws the choice and the chosen part."""
@@ -51,7 +59,7 @@ def head_parts(state: ViewState, analysis: Analysis) -> None:
     st.session_state[KEY] = part if part in PARTS else None
     st.segmented_control(
         "More about the heads",
-        list(PARTS),
+        [name for name in PARTS if name == part or name not in ONLY_WHERE or ONLY_WHERE[name](analysis)],
         format_func=lambda name: PARTS[name][0],
         key=KEY,
         on_change=lambda: select(part=st.session_state[KEY]),

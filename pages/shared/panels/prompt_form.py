@@ -6,13 +6,16 @@ import re
 
 import streamlit as st
 
+from backend.errors import HeadwaterError
+from backend.media import open_picture, open_sound
 from backend.prompts import Prompt
 from pages.shared.examples import EXAMPLES, Example
 from pages.shared.typing_pause import typing_pause
 
 FORM = "headwater_form"
 AREA = "headwater_prompt_area"  # container of all text areas of the form
-PICTURES = ["png", "jpg", "jpeg", "webp", "bmp"]  # endings of files
+PICTURES = ["png", "jpg", "jpeg", "webp", "bmp", "gif"]  # endings of files
+SOUNDS = ["wav", "flac"]
 KEEP = "headwater_keep_media"  # whether the picture or sound is stored with the analysis
 ROLE = re.compile(r"(system|user|assistant):\s*", re.IGNORECASE)
 ARROW = "=>"
@@ -110,14 +113,30 @@ def _target() -> tuple[Prompt | None, str | None]:
 
 
 def _media() -> tuple[Prompt | None, str | None]:
-    file = st.file_uploader("Picture (PNG, JPEG, WebP) or sound (WAV)", type=[*PICTURES, "wav"], key="headwater_media")
+    label = "Picture (PNG, JPEG, WebP) or sound (WAV, FLAC)"
+    file = st.file_uploader(label, type=[*PICTURES, *SOUNDS], key="headwater_media")
+    text = _line("Text with the picture (for LLaVA, PaliGemma, Gemma 3, Qwen2-VL)", "headwater_media_text")
     target = _line("Target of a sound (left empty, the model writes it)", "headwater_media_target")
     st.checkbox("Keep the file in the analysis, for everybody who opens it", key=KEEP)
     if file is None:
         return None, "Choose a file. Pictures are read by ViT, DINOv2, CLIP or SigLIP, sounds by Whisper."
-    if not file.name.lower().endswith(".wav"):
-        return Prompt(image=file.getvalue()), None
-    return Prompt(audio=file.getvalue(), target=target if target.strip() else None), None
+    content, sound = file.getvalue(), file.name.lower().endswith(tuple(f".{ending}" for ending in SOUNDS))
+    trouble = _trouble(content, sound)
+    if trouble is not None:
+        return None, trouble
+    if sound:
+        return Prompt(audio=content, target=target if target.strip() else None), None
+    return Prompt(image=content, text=text if text.strip() else None), None
+
+
+@st.cache_data(max_entries=8, show_spinner=False)
+def _trouble(content: bytes, sound: bool) -> str | None:
+    """What is wrong with a file, whatever model reads it; None where it can be opened."""
+    try:
+        (open_sound if sound else open_picture)(content)
+    except HeadwaterError as error:
+        return str(error)
+    return None
 
 
 FORMS = {

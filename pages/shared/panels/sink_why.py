@@ -85,6 +85,8 @@ def reason(data: SinkData, name: str) -> str:
     """Why a number of every head is missing."""
     if len(data.tokens) < 2:
         return "there is no other token to compare with"
+    if data.analysis.info.get("implementation") == "dense":
+        return "this model computes its own softmax: its probabilities were read, and its keys are not to be seen"
     return "no head was kept exactly" if name in ("cosine", "gap") else "the file holds no such norms"
 
 
