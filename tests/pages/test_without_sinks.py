@@ -48,7 +48,7 @@ def test_grid_list_and_sentence_are_of_the_same_rows(open_page, planted):
     # Without its sink, row i looks at i keys alike.
     mean = np.mean([np.log(i) for i in range(1, 40)])
     assert f"Head 0.0: entropy without sinks {mean:.2f} nats" in said(app)
-    assert "with sinks. Below, sinks are taken out." in said(app)
+    assert "2 of 2 heads give token 0 more than 30 % of their attention. Below, sinks are taken out." in said(app)
 
 
 @pytest.mark.parametrize("page", ["sinks", "sparsity"])

@@ -21,7 +21,7 @@ def head_profile(rows: Sequence[dict]) -> alt.LayerChart:
     names = [row["name"] for row in rows]
     y = alt.Y("name:N", sort=names, title=None, axis=alt.Axis(labelLimit=170, labelFlush=False, labelOverlap=False))
     scale = alt.Scale(domain=[0, 1])
-    axis = alt.Axis(format="%", tickCount=5)
+    axis = alt.Axis(format="%", tickCount=5, titleAnchor="end")  # a narrow plot has more room before than behind it
     tooltip = [
         alt.Tooltip("name:N", title="number"),
         alt.Tooltip("value:N", title="this head"),

@@ -19,8 +19,7 @@ def model_sentence(importance: HeadValues, *, sinkfree: bool = False) -> str:
     heads = sum(map(len, importance.by_layer.values()))
     verb = "gives" if count == 1 else "give"
     text = f"{count} of {heads} heads {verb} token 0 more than {EPSILON:.0%} of their attention".replace("%", " %")
-    text += ", over all rows that see it"
-    return text + (": with sinks. Below, sinks are taken out." if sinkfree else ".")
+    return text + (". Below, sinks are taken out." if sinkfree else ", over all rows that see it.")
 
 
 def head_sentence(values: HeadValues, layer: int, head: int, *, sinkfree: bool = False) -> str:
