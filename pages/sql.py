@@ -73,7 +73,9 @@ def editor(state: ViewState, examples: tuple[Example, ...]) -> str:
             args=(by_label, state),
         )
         st.button("Run", type="primary", key="headwater_sql_run", on_click=run)
-    st.text_area("One SELECT", key=TEXT, height=122, max_chars=LONGEST_EXTRA, label_visibility="collapsed")
+    st.text_area(
+        "One SELECT", key=TEXT, height=122, max_chars=LONGEST_EXTRA, label_visibility="collapsed", on_change=run
+    )
     return text
 
 

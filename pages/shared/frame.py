@@ -72,7 +72,7 @@ def frame(
     query = _address(state, has, chosen=chosen)
     _head(page, state, found, {"analysis": analysis.id, **query})
     _say(notices + more + of_parts)
-    choice_of_analysis(state, shelf().entries(owner())[:OFFERED])
+    choice_of_analysis(state, shelf().entries(owner())[:OFFERED], found.entry)
     draw_selectors(state, has, (*selectors, "look") if whole else selectors)
     write(page, replace(state, analysis=query.get("analysis")), query)
     st.session_state[ANALYSIS] = analysis

@@ -8,7 +8,7 @@ import pytest
 
 from pages.shared.address import STATE
 from pages.shared.menu import menu
-from tests.stored import HOSTILE
+from tests.stored import HOSTILE, store
 
 
 def header_of(app) -> dict:
@@ -184,3 +184,10 @@ def test_what_a_killed_process_left_half_written_is_removed(open_page, library, 
     while left.exists() and time.monotonic() < end:
         time.sleep(0.05)
     assert not left.exists()
+
+
+def test_an_analysis_reached_by_its_link_alone_is_listed_under_its_title(open_page, library):
+    unlisted = store(library.folder, title="whoever has the link", visibility="link", owner="b" * 32)
+    app = open_page("heads", analysis=unlisted)
+    choice = app.selectbox(key="headwater_choose_analysis")
+    assert choice.value == unlisted and "whoever has the link" in choice.options

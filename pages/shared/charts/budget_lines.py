@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import altair as alt
 
+from pages.shared.charts.numbers import PLAIN
 from pages.shared.charts.rows import data_of
 
 COLOURS = {"window": "#5b7fb5", "sink and window": "#d0611c", "all keys": "#808080"}
@@ -23,7 +24,7 @@ def budget_lines(rows: Sequence[dict], *, title: str, percent: bool = False, log
         .mark_line(point=alt.OverlayMarkDef(size=50), strokeWidth=2)
         .encode(
             x=alt.X("budget:O", title="keys that are kept", axis=alt.Axis(labelAngle=0)),
-            y=alt.Y("value:Q", title=title, scale=scale, axis=alt.Axis(format="%" if percent else "~g", tickCount=5)),
+            y=alt.Y("value:Q", title=title, scale=scale, axis=alt.Axis(format="%" if percent else PLAIN, tickCount=5)),
             color=alt.Color(
                 "variant:N",
                 title=None,

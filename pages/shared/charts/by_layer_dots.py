@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import altair as alt
 import numpy as np
 
+from pages.shared.charts.numbers import PLAIN
 from pages.shared.charts.rows import data_of
 
 SINK_COLOUR, OTHER_COLOUR, BASELINE_COLOUR, SELECTED_COLOUR = "#d0611c", "#6f7f99", "#808080", "#e4572e"
@@ -38,7 +39,7 @@ def by_layer_dots(
     names = [own_name] + ([other_name] if other is not None else [])
     scale = alt.Scale(type="log") if log else alt.Scale(zero=False)
     x = alt.X("layer:Q", title="layer", axis=alt.Axis(tickMinStep=1, tickCount=6))
-    y = alt.Y("value:Q", title=title, scale=scale, axis=alt.Axis(tickCount=4, format="~g"))
+    y = alt.Y("value:Q", title=title, scale=scale, axis=alt.Axis(tickCount=4, format=PLAIN))
     tips = [alt.Tooltip("head:N", title="head"), alt.Tooltip("value:Q", title=title, format=".3~g")]
     dots = alt.Chart(data_of(rows)).mark_circle(size=14, color=OTHER_COLOUR, opacity=0.45)
     dots = dots.encode(x=x, y=y, tooltip=tips)

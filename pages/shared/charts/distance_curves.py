@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import altair as alt
 import numpy as np
 
+from pages.shared.charts.numbers import PLAIN
 from pages.shared.charts.rows import data_of
 
 CHOSEN_COLOUR, THIN_COLOUR, BASELINE_COLOUR, FIT_COLOURS = "#e4572e", "#8fa3bf", "#808080", ("#3b6ea5", "#2f8f6b")
@@ -43,7 +44,7 @@ def distance_curves(
     """domain: of the x axis. mark: (x, what it is), a dashed vertical line."""
     scale = alt.Scale(type="log", domain=list(domain), nice=False) if log_x else alt.Scale(domain=list(domain))
     x = alt.X("x:Q", title=x_title, scale=scale, axis=alt.Axis(tickCount=8, labelOverlap=True))
-    axis = alt.Axis(tickCount=5, format=".3~g" if not log_y else "~e")
+    axis = alt.Axis(tickCount=5, format=PLAIN)
     y = alt.Y("y:Q", title=title, scale=alt.Scale(type="log") if log_y else alt.Scale(zero=False), axis=axis)
     layers = [_line(curve, x, y, log_y, title) for curve in sorted(curves, key=lambda one: one.style != "thin")]
     legend = {curve.name: curve.colour for curve in curves if curve.style != "thin"}

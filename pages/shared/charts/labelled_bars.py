@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import altair as alt
 
+from pages.shared.charts.numbers import PLAIN
 from pages.shared.charts.rows import data_of
 
 BAR_COLOUR, MARKED_COLOUR, BASELINE_COLOUR = "#6f7f99", "#e4572e", "#808080"
@@ -36,7 +37,7 @@ def labelled_bars(
         for label, value in zip(labels, uniform or [None] * len(labels), strict=True)
         if value is not None
     ]
-    up = alt.Axis(format=".0%" if percent else ".3~g", labelFontSize=size)
+    up = alt.Axis(format=".0%" if percent else PLAIN, labelFontSize=size)
     bars = _bars(rows).encode(
         x=across,
         y=alt.Y("value:Q", title=None, axis=up),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import altair as alt
 
+from pages.shared.charts.numbers import PLAIN
 from pages.shared.charts.rows import data_of
 
 COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"]
@@ -19,8 +20,8 @@ def named_lines(
     *,
     x: str,
     y: str,
-    x_format: str = "",
-    y_format: str = "",
+    x_format: str = PLAIN,
+    y_format: str = PLAIN,
     log: bool = False,
     baseline: Sequence[dict] = (),
     top: float | None = None,
@@ -28,8 +29,8 @@ def named_lines(
     """rows: name, x, y. x and y are the titles. top: end of the y axis, which begins at 0."""
     names = list(dict.fromkeys(row["name"] for row in rows))
     scale = alt.Scale(type="log") if log else alt.Scale(domain=[0, top]) if top is not None else alt.Scale()
-    across = alt.X("x:Q", title=x, axis=alt.Axis(format=x_format or alt.Undefined), scale=alt.Scale(nice=False))
-    up = alt.Y("y:Q", title=y, axis=alt.Axis(format=y_format or alt.Undefined), scale=scale)
+    across = alt.X("x:Q", title=x, axis=alt.Axis(format=x_format), scale=alt.Scale(nice=False))
+    up = alt.Y("y:Q", title=y, axis=alt.Axis(format=y_format), scale=scale)
     lines = (
         alt.Chart(data_of(list(rows)))
         .mark_line(size=2, point={"size": 20})

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import altair as alt
 
+from pages.shared.charts.numbers import PLAIN
 from pages.shared.charts.rows import data_of
 
 PICKED = "picked"  # name of the selection a click makes; its points carry `choice` and `budget`
@@ -31,7 +32,7 @@ def pareto(rows: Sequence[dict], *, selected: tuple[str, float] | None = None) -
     titles = list(dict.fromkeys(row["title"] for row in rows))
     base = alt.Chart(data_of(points)).encode(
         x=alt.X("kept:Q", title="kept, share", axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1])),
-        y=alt.Y("value:Q", title="damage (nats, log)", scale=alt.Scale(type="log"), axis=alt.Axis(format="~g")),
+        y=alt.Y("value:Q", title="damage (nats, log)", scale=alt.Scale(type="log"), axis=alt.Axis(format=PLAIN)),
         color=alt.Color(
             "title:N",
             title=None,

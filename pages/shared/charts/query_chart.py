@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import altair as alt
 
+from pages.shared.charts.numbers import PLAIN
 from pages.shared.charts.rows import data_of
 
 COLOUR = "#2d6cb5"
@@ -37,7 +38,7 @@ def query_chart(
     }[mark]
     return shape.encode(
         x=alt.X("across", type=kind, title=x, sort=None, axis=axis, scale=alt.Scale(zero=False)),
-        y=alt.Y("up:Q", title=y, axis=alt.Axis(labelFontSize=size, titleFontSize=size, format="~g")),
+        y=alt.Y("up:Q", title=y, axis=alt.Axis(labelFontSize=size, titleFontSize=size, format=PLAIN)),
         tooltip=[
             alt.Tooltip("across", type=kind, title=x),
             alt.Tooltip("up:Q", title=y, format=".4~g"),

@@ -8,6 +8,7 @@ from itertools import pairwise
 import altair as alt
 import numpy as np
 
+from pages.shared.charts.numbers import PLAIN
 from pages.shared.charts.rows import data_of
 
 PICKED = "picked"  # name of the selection a click makes; its points carry `key`
@@ -52,7 +53,7 @@ def sink_strip(
         .mark_bar(cursor="pointer")
         .encode(
             x=x,
-            y=alt.Y("value:Q", title=title, axis=alt.Axis(tickCount=4, format="%" if percent else "~g")),
+            y=alt.Y("value:Q", title=title, axis=alt.Axis(tickCount=4, format="%" if percent else PLAIN)),
             color=alt.Color(
                 "what:N",
                 title=None,

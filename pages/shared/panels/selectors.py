@@ -12,10 +12,13 @@ ALL = ("kind", "layer", "head", "measure")
 KEY = "headwater_choose_"
 
 
-def choice_of_analysis(state: ViewState, entries: list[Entry]) -> None:
-    """Draws the list of analyses."""
+def choice_of_analysis(state: ViewState, entries: list[Entry], shown: Entry) -> None:
+    """Draws the list of analyses. `shown` is the open one, which may be reached by its link alone."""
+    titles = {entry.id: entry.title for entry in (*entries, shown)}
+    key = KEY + "analysis"
+    st.session_state[key] = state.analysis
     with st.sidebar:
-        _analysis(state, entries)
+        st.selectbox("Analysis", list(titles), key=key, format_func=titles.get, on_change=_change_analysis)
 
 
 def selectors(state: ViewState, has: Outline, wanted: tuple[str, ...] = ALL) -> None:
@@ -44,14 +47,6 @@ def _look(state: ViewState) -> None:
     with st.expander("Look"):
         _choice("Palette", "palette", list(PALETTES), state.palette)
         _choice("Theme", "theme", list(THEMES), state.theme, lambda name: "as the browser" if name == "auto" else name)
-
-
-def _analysis(state: ViewState, entries: list[Entry]) -> None:
-    titles = {entry.id: entry.title for entry in entries}
-    titles.setdefault(state.analysis, state.analysis)
-    key = KEY + "analysis"
-    st.session_state[key] = state.analysis
-    st.selectbox("Analysis", list(titles), key=key, format_func=titles.get, on_change=_change_analysis)
 
 
 def _change_analysis() -> None:
