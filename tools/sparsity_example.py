@@ -28,7 +28,9 @@ def main() -> None:
     print(f"{len(token_ids)} tokens; patterns: " + ", ".join(f"{count} {WORDS[name]}" for name, count in counts))
     shares = sorted(row["share_95"] for row in rows)
     print(f"share of the visible keys for 95 %: half of the heads at most {shares[len(shares) // 2]:.2f}\n")
-    given = Parameters(token_ids=token_ids, subject="", policies=POLICIES, budgets=(0.1, 0.25, 0.5), new_tokens=12)
+    given = Parameters(
+        token_ids=token_ids, subject="", policies=POLICIES, patterns=("best",), budgets=(0.1, 0.25, 0.5), new_tokens=12
+    )
     found = run_study(STUDY, model, given).table("runs").to_pylist()
     print("| policy | kept | retained | predicted | measured | same first word | loss | cache MB |")
     print("|---|---|---|---|---|---|---|---|")
