@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import altair as alt
 
 from backend.head_classes import ClassMass
+from pages.shared.charts.rows import data_of
 
 BAR_COLOUR, PART_COLOUR, BASELINE_COLOUR = "#6f7f99", "#b07aa1", "#808080"
 
@@ -38,7 +39,7 @@ def class_bars(masses: Sequence[ClassMass]) -> alt.LayerChart:
         legend=None,
         scale=alt.Scale(domain=["kind of token", "part of the prompt"], range=[BAR_COLOUR, PART_COLOUR]),
     )
-    base = alt.Chart(alt.Data(values=rows))
+    base = alt.Chart(data_of(rows))
     bars = base.mark_bar().encode(
         y=y, x=alt.X("mass:Q", title="share of a row", axis=alt.Axis(format="%")), color=colour, tooltip=tips
     )

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import altair as alt
 import numpy as np
 
+from pages.shared.charts.rows import data_of
+
 BAR_COLOUR, LINE_COLOUR, BASELINE_COLOUR = "#6f7f99", "#d0611c", "#808080"
 MEASURED, FITTED = "measured", "fitted normal"
 HEIGHT = 260
@@ -19,7 +21,7 @@ def log_weights(edges: np.ndarray, share: Sequence[float], normal: Sequence[floa
          "normal": float(other)}
         for low, high, one, other in zip(edges[:-1], edges[1:], share, normal, strict=True)
     ]  # fmt: skip
-    data = alt.Data(values=rows)
+    data = data_of(rows)
     across = "ln weight less the mean of its row (nats)"
     up = alt.Y("share:Q", title="share of the keys", axis=alt.Axis(format="%"))
     scale = alt.Scale(domain=[MEASURED, FITTED], range=[BAR_COLOUR, LINE_COLOUR])
@@ -47,6 +49,6 @@ def log_weights(edges: np.ndarray, share: Sequence[float], normal: Sequence[floa
         .mark_line(size=2.5, interpolate="monotone", point={"size": 12})
         .encode(x=alt.X("middle:Q", title=across), y=alt.Y("normal:Q"), color="what:N", tooltip=tooltip)
     )
-    rule = alt.Chart(alt.Data(values=[{"uniform": 0.0}])).mark_rule(color=BASELINE_COLOUR, strokeDash=[4, 3], size=2)
+    rule = alt.Chart(data_of([{"uniform": 0.0}])).mark_rule(color=BASELINE_COLOUR, strokeDash=[4, 3], size=2)
     rule = rule.encode(x="uniform:Q", tooltip=[alt.Tooltip("uniform:Q", title="uniform attention")])
     return alt.layer(bars, rule, line).properties(height=HEIGHT)
