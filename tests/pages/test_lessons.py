@@ -101,6 +101,14 @@ def test_a_lesson_has_the_shape_of_one(lesson):
 
 
 @LESSONS
+def test_every_step_tells_the_presenter_something_in_plain_words(lesson):
+    """Notes are drawn as text: no number could name its query there, and marks of Markdown would show."""
+    for step in lesson.steps:
+        assert 2 <= len(re.findall(r"[.?](?=\s|$)", step.notes)) <= 4, step.title
+        assert not re.search(r"[\d!*_`\[\]]", step.notes), f"{step.title}: {step.notes}"
+
+
+@LESSONS
 def test_a_lesson_is_walked_step_by_step(open_page, lesson):
     app = open_page("lessons", lesson=lesson.name)
     guesses = ""

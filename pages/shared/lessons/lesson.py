@@ -13,7 +13,7 @@ numbers: {name: {sql: ..., as: percent, term: ...}}
 ```
 Sentences. A number is written [38 %](name).
 ## Reveal
-## Notes             for the presenter
+## Notes             for the presenter, drawn as plain text: two to four sentences, no digits
 """
 
 from __future__ import annotations
