@@ -68,7 +68,8 @@ def sentence(state: ViewState, analysis: Analysis, view: str, fed: Fed) -> str:
         )
     text += "."
     if fed.missing:
-        text += f" {fed.missing} heads without exact maps have no lines."
+        one = fed.missing == 1
+        text += f" {fed.missing} head{'' if one else 's'} without exact maps {'has' if one else 'have'} no lines."
     if view == "model":
         text += f" Layers {fed.layers[0]} to {fed.layers[-1]}; a click on a head enlarges it."
     elif view == "head":

@@ -102,7 +102,9 @@ def note(found: Similarity) -> str:
     """What was compared and what was not."""
     text = f"Sampled: compared on {len(found.rows)} rows"
     text += f", each shortened to {found.bins} keys and blocks of keys." if found.merged else ", every key of them."
-    return text + (f" {found.missing} heads without exact maps are left out." if found.missing else "")
+    one = found.missing == 1
+    left_out = f" {found.missing} head{'' if one else 's'} without exact maps {'is' if one else 'are'} left out."
+    return text + (left_out if found.missing else "")
 
 
 def places_table(found: Similarity, group: np.ndarray) -> pa.Table:

@@ -93,7 +93,8 @@ def _picture(table: pa.Table, x: str, y: str, mark: str, *, scale: float) -> Non
     ]
     left_out = table.num_rows - len(pairs)
     shown = pairs[:DRAWN]
-    notes = [f"{left_out:,} rows without a value are not drawn."] if left_out else []
+    rows = "row without a value is" if left_out == 1 else "rows without a value are"
+    notes = [f"{left_out:,} {rows} not drawn."] if left_out else []
     notes += [f"The first {DRAWN:,} rows are drawn."] if len(pairs) > DRAWN else []
     if not shown:
         st.text("There is no row with a value in both columns.")
