@@ -70,6 +70,21 @@ def test_a_clicker_presents_the_lesson_and_the_notes_follow(page, address):
     assert "present" not in page.url
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_notes_are_read_in_a_light_and_in_a_dark_window(page, address, scheme):
+    page.emulate_media(color_scheme=scheme)
+    page.goto(f"{address}/lessons?lesson=how_sparse&step=2&present=notes")
+    page.get_by_text("Say what a bar counts").wait_for(timeout=60_000)
+    text, ground = (
+        [
+            int(value)
+            for value in re.findall(r"\d+", page.locator(where).first.evaluate(f"e => getComputedStyle(e).{what}"))
+        ]
+        for where, what in ((".st-key-headwater_notes [data-testid=stText]", "color"), (".stApp", "backgroundColor"))
+    )
+    assert abs(sum(text[:3]) - sum(ground[:3])) > 3 * 120 and (sum(ground[:3]) < 3 * 128) == (scheme == "dark")
+
+
 LONGEST = {
     lesson.name: max(
         range(len(lesson.steps)), key=lambda at, lesson=lesson: len(lesson.steps[at].text + lesson.steps[at].reveal)

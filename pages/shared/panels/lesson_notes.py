@@ -12,7 +12,8 @@ def lesson_notes(place: Place) -> None:
     """Draws the window with the notes; it follows the one that presents."""
     step, lesson = place.step, place.lesson
     st.subheader(step.title, anchor=False)
-    st.text(" ".join(step.notes.split()) or "There are no notes for this step.")
+    with st.container(key="headwater_notes"):
+        st.text(" ".join(step.notes.split()) or "There are no notes for this step.")
     sentences(step.text, step)
     if step.ask:
         st.text(f"{step.ask} The answer: {step.choices[step.answer]}.")

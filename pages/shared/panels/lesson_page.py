@@ -38,7 +38,7 @@ def lesson_page(state: ViewState, place: Place) -> None:
     role = state.more("present")
     st.html(lessons.HERE / "lessons.css")
     if role in ROLES:
-        _presenter(place, role)
+        _presenter(place, role, black=state.theme == "projector")
     if role == ROLES[1]:
         lesson_notes(place)
         return
@@ -59,7 +59,7 @@ def lesson_page(state: ViewState, place: Place) -> None:
                 lesson_below(state, place, view, analysis)
 
 
-def _presenter(place: Place, role: str) -> None:
+def _presenter(place: Place, role: str, *, black: bool) -> None:
     with st.container(key="headwater_presenter_bar"):
         presenter(
             role=role,
@@ -69,6 +69,7 @@ def _presenter(place: Place, role: str) -> None:
             shown=place.shown,
             minutes=place.lesson.minutes,
             spot=place.step.spot if place.drawn else {},
+            black=black,
             on_move=move,
             on_follow=lambda step, shown: follow(place, step, shown),
         )

@@ -31,10 +31,12 @@ def presenter(
     shown: int,
     minutes: int,
     spot: dict[str, list[int]],
+    black: bool,
     on_move: Callable[[str], None],
     on_follow: Callable[[int, int], None],
 ) -> None:
     """Draws the bar and listens. spot: rows and columns of the map on which the spotlight begins, or {}.
+    black: whether the words are black, as the white of a projector needs.
 
     on_move hears one of MOVES, on_follow the step and the last shown answer elsewhere."""
 
@@ -51,6 +53,8 @@ def presenter(
                 on_follow(*values)
 
     st.html(HERE / "page.css")
+    if black:
+        st.html(HERE / "black.css")
     _presenter(
         key=KEY,
         data={
