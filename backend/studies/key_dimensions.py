@@ -31,6 +31,7 @@ from backend.sparsity.key_rank import (
 )
 from backend.sparsity.rows import Rows, rows_from
 from backend.studies.definition import Column, Plan, Row, RunResult, StudyDefinition, Surroundings
+from backend.studies.refusals import require_one_stack
 from backend.types import LayerCapture
 from kernels.measures import NOTHING, sampled_rows
 from kernels.threads import run_all
@@ -101,8 +102,7 @@ class KeyDimensions(StudyDefinition):
         if model.max_positions is not None and length > model.max_positions:
             raise Refused(f"{length:,} tokens would be read and the model takes {model.max_positions:,}.")
         layers = attention_layers(model)
-        if {layer.kind for layer in layers} != {"self"}:
-            raise Refused("This study reads one stack of layers; this model has several, or no softmax attention.")
+        require_one_stack(model, "This study")
         if survey(model.model).dense:
             raise Refused(f"{model.name} computes its own softmax: its queries and keys are not seen, only its maps.")
         heads = sum(layer.heads for layer in layers)

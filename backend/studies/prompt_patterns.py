@@ -25,6 +25,7 @@ from backend.sparsity.rows import MOST_CELLS, rows_from
 from backend.sparsity.simulate import Simulation, check_budget
 from backend.sparsity.stored_layers import context_length
 from backend.studies.definition import Column, Plan, Row, RunResult, StudyDefinition, Surroundings
+from backend.studies.refusals import require_one_stack
 from backend.types import LayerCapture
 from kernels.measures import NOTHING
 from kernels.window import visible, weights
@@ -113,8 +114,7 @@ class PromptPatterns(StudyDefinition):
         if model.max_positions is not None and parameters.length > model.max_positions:
             raise Refused(f"{parameters.length:,} tokens were asked for and the model takes {model.max_positions:,}.")
         layers = attention_layers(model)
-        if {layer.kind for layer in layers} != {"self"}:
-            raise Refused("This study reads one stack of layers; this model has several, or no softmax attention.")
+        require_one_stack(model, "This study")
         texts_of(model, parameters)
         heads = sum(layer.heads for layer in layers)
         measuring = heads * (HEAD_SECONDS + CELL_SECONDS * parameters.length**2)

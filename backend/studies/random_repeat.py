@@ -20,11 +20,12 @@ from torch import Tensor
 from backend.capture import capture
 from backend.duration import duration
 from backend.errors import Refused
-from backend.estimate import attention_layers, estimate, speed, work
+from backend.estimate import estimate, speed, work
 from backend.models import LoadedModel
 from backend.options import Options
 from backend.pipeline import analyse
 from backend.studies.definition import Column, Plan, Row, RunResult, StudyDefinition, Surroundings
+from backend.studies.refusals import require_one_stack
 from backend.types import LayerCapture
 from kernels.measures import MeasureRequest
 from kernels.window import visible, weights
@@ -106,8 +107,7 @@ class RandomRepeat(StudyDefinition):
         n = parameters.n_tokens
         if model.max_positions is not None and n > model.max_positions:
             raise Refused(f"Two copies take {n:,} tokens and the model takes {model.max_positions:,}. Shorten them.")
-        if {layer.kind for layer in attention_layers(model)} != {"self"}:
-            raise Refused("Random repeat reads one stack of layers; this model has several, or no softmax attention.")
+        require_one_stack(model, "Random repeat")
         first_token(model, parameters)
         pool = len(ordinary_tokens(model))
         if pool < parameters.length:
